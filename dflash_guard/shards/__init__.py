@@ -1,0 +1,1 @@
+"""Locations, formats, integrity and writers: bytes in, Arrow batches out."""

@@ -1,0 +1,100 @@
+"""What a judgement says: the verdict of one `check`, as data. Reports print it; they compute nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from dflash_guard.contract.model import Contract
+from dflash_guard.errors import ExitCode
+from dflash_guard.shards.model import LeftOut, Seal
+
+__all__ = ["FAILURES", "Counts", "RuleResult", "Verdict"]
+
+FAILURES = pa.schema(
+    [
+        ("rule", pa.string()),
+        ("level", pa.string()),
+        ("shard", pa.string()),  # null: the whole data set
+        ("row", pa.int64()),  # null: the whole shard
+        ("line", pa.int64()),
+        ("sample_id", pa.string()),
+        ("detail", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """One rule's outcome over the data set.
+
+    Attributes:
+        rule, level, tolerance, bound: As the contract set them.
+        failing_rows: Rows (for a shard rule: shards) that failed it.
+        share: failing_rows / rows; None where there are no rows.
+        observed: The value that a distribution rule saw.
+        failed: Whether it fails the data set at its level.
+        skipped: Why it could not be judged, else None.
+        message: For a distribution rule, what was seen, in words.
+    """
+
+    rule: str
+    level: str
+    failing_rows: int
+    share: float | None
+    tolerance: float
+    bound: Mapping[str, Any]
+    failed: bool
+    observed: Any = None
+    skipped: str | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Rows by fate. `quarantined_rows` failed an error rule, within its tolerance or not."""
+
+    shards: int
+    rows: int
+    failed_rows: int
+    warned_rows: int
+    quarantined_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The judgement of one data set at one stage.
+
+    Attributes:
+        result: `pass`, `fail`, or `error`.
+        exit_code: The process exit status that goes with it.
+        contract: The effective contract.
+        contract_digest: Its digest.
+        counts, rules: What was judged, and how it came out.
+        failures: Every failing row (schema FAILURES), complete.
+        seals: Every shard with its sha256, in order.
+        left_out: Files of the folder that are no shards.
+        data: DATA as given.
+        folder: The guard folder that holds facts, failures and the verdict file; "" where nothing was written.
+        started, ended: UTC.
+    """
+
+    result: Literal["pass", "fail", "error"]
+    exit_code: ExitCode
+    contract: Contract
+    counts: Counts
+    rules: tuple[RuleResult, ...]
+    failures: pa.Table
+    seals: tuple[Seal, ...]
+    left_out: tuple[LeftOut, ...]
+    data: tuple[str, ...]
+    folder: str
+    started: datetime
+    ended: datetime
+
+    @property
+    def passed(self) -> bool:
+        """Whether the data passed (warnings allowed)."""
+        return self.result == "pass"
