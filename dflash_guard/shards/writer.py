@@ -1,0 +1,57 @@
+"""Files that are whole or absent: a temporary name, fsync, rename."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from dflash_guard.errors import JudgeError
+
+__all__ = ["whole_file", "whole_path", "write_whole"]
+
+
+@contextlib.contextmanager
+def whole_path(path: Path) -> Iterator[Path]:
+    """Hand out a temporary name beside `path`; what stands there afterwards becomes `path`, or nothing does.
+
+    Raises:
+        JudgeError: The disk is full, or the folder can't be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        descriptor = os.open(temporary, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        message = f"{path} can't be written: {error.strerror or error}."
+        raise JudgeError(message, hint="check the disk and its permissions, or name another folder with --out.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Like `whole_path`, with the temporary file open for writing."""
+    with whole_path(path) as temporary, temporary.open("wb") as file:
+        yield file
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is whole or absent, whatever happens."""
+    with whole_file(path) as file:
+        file.write(data)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

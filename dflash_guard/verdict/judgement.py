@@ -1,0 +1,178 @@
+"""From facts files to rule results: one DuckDB connection over the facts of a whole data set."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Self
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dflash_guard.contract.model import Contract, RuleSetting
+from dflash_guard.contract.rows import failing_sql, judge_rows, judged_rules, prepare
+from dflash_guard.errors import JudgeError
+from dflash_guard.facts.scan import Scan
+from dflash_guard.verdict.model import FAILURES
+
+__all__ = ["Judgement", "RowCounts"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """Rows by fate.
+
+    Attributes:
+        failing: Failing rows by rule, for every row rule that was judged.
+        failed: Rows that fail an error rule beyond its tolerance.
+        warned: Rows that fail only rules of level warn.
+        quarantined: Rows that fail an error rule, within tolerance or not.
+    """
+
+    failing: Mapping[str, int]
+    failed: int
+    warned: int
+    quarantined: int
+
+
+class Judgement:
+    """The facts of a data set, opened to SQL and to rules.
+
+    Args:
+        scan: What the scan left behind.
+        contract: The effective contract.
+        scratch: A folder for what does not fit in memory.
+        jobs: Threads.
+        memory_limit: DuckDB's, such as `1GiB`.
+    """
+
+    def __init__(
+        self, scan: Scan, contract: Contract, *, scratch: Path, jobs: int | None = None, memory_limit: str | None = None
+    ) -> None:
+        self.contract = contract
+        self.connection = duckdb.connect(config={"threads": jobs or os.cpu_count() or 1})
+        self.connection.execute("SET temp_directory = ?", [str(scratch)])
+        if memory_limit:
+            self.connection.execute("SET memory_limit = ?", [memory_limit])
+        self.shard_names = [seal.shard.name for seal in scan.seals]
+        self._read(scan)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there is a row to judge."""
+        return bool(self._files)
+
+    def _read(self, scan: Scan) -> None:
+        found = [(path, i) for i, path in enumerate(scan.facts) if path]
+        self._files = [path for path, _ in found]
+        if not found:
+            return
+        connection = self.connection
+        connection.execute("SET VARIABLE facts_files = ?", [self._files])
+        connection.execute("SET VARIABLE file_shards = ?::INTEGER[]", [[i for _, i in found]])
+        connection.execute("SET VARIABLE shard_names = ?", [self.shard_names])
+        connection.execute(_sql("facts_view.sql"))
+        key = "CASE WHEN id IS NOT NULL THEN concat(id, ' turn ', turn) END" if self.contract.stage == "tokenized" else "id"
+        self._find_earlier("earlier_ids", key)
+        if self.contract.stage == "prompts":
+            self._find_earlier("earlier_prompts", "context_digest")
+        else:
+            connection.execute("CREATE TEMP TABLE earlier_prompts (shard INTEGER, row BIGINT, place VARCHAR)")
+        connection.execute(_sql("facts.sql"))
+
+    def _find_earlier(self, table: str, key: str) -> None:
+        """Make a table of the rows whose key stands on an earlier row, with that row's place."""
+        self.connection.execute(_sql("earlier.sql").replace("earlier_rows", table).replace("key_of_row", key))
+
+    def judge(self, *, manifest_generator: bool) -> RowCounts:
+        """Run the row rules.
+
+        Args:
+            manifest_generator: Whether the data set's manifest says who made its rows.
+        """
+        if not self.has_rows:
+            return RowCounts({}, 0, 0, 0)
+        prepare(self.connection, self.contract, manifest_generator=manifest_generator)
+        failing = judge_rows(self.connection, self.contract)
+        conditions = self._conditions([name for name, count in failing.items() if count])
+        rows = self.rows
+        beyond = [name for name in conditions if failing[name] > self._setting(name).tolerance * rows]
+        errors = [name for name in conditions if self._setting(name).level == "error"]
+        failed, quarantined, warned = self._count(
+            _any([conditions[name] for name in beyond if name in errors]),
+            _any([conditions[name] for name in errors]),
+            _any([conditions[name] for name in conditions if name not in errors]),
+        )
+        return RowCounts(failing, failed, warned, quarantined)
+
+    @property
+    def rows(self) -> int:
+        """Rows that have facts."""
+        return self._one("SELECT count(*) FROM raw_facts") if self.has_rows else 0
+
+    def _setting(self, name: str) -> RuleSetting:
+        return self.contract.rules[name]
+
+    def _one(self, query: str) -> int:
+        found = self.connection.execute(query).fetchone()
+        return int(found[0]) if found else 0
+
+    def _count(self, failed: str, quarantined: str, warned: str) -> tuple[int, int, int]:
+        query = (
+            f"SELECT count(*) FILTER ({failed}), count(*) FILTER ({quarantined}), "  # noqa: S608 - names of rules
+            f"count(*) FILTER ({warned} AND NOT ({quarantined})) FROM judged"
+        )
+        found = self.connection.execute(query).fetchone() or (0, 0, 0)
+        return int(found[0]), int(found[1]), int(found[2])
+
+    def _conditions(self, names: Sequence[str]) -> dict[str, str]:
+        types = {d[0]: str(d[1]) for d in self.connection.sql("SELECT * FROM judged LIMIT 0").description}
+        return {name: failing_sql(name, types[name]) for name in names}
+
+    def write_failures(self, path: Path, counts: RowCounts, shard_failures: pa.Table) -> None:
+        """Write every failing row, and what is wrong with whole shards, as Parquet.
+
+        Raises:
+            JudgeError: SQL lists other rows than pandera counted.
+        """
+        failing = [name for name, count in counts.failing.items() if count]
+        conditions = self._conditions(failing) if failing else {}
+        self.connection.register("shard_failures", shard_failures)
+        parts = ["SELECT *, 0 AS part, NULL::INTEGER AS shard_index FROM shard_failures"]
+        parts += [
+            f"SELECT '{name}', '{self._setting(name).level}', shard_name, row, line, id, detail('{name}'), "  # noqa: S608
+            f"{i}, shard FROM judged WHERE {condition}"
+            for i, (name, condition) in enumerate(conditions.items(), start=1)
+        ]
+        query = " UNION ALL ".join(parts)
+        names = ", ".join(FAILURES.names)
+        self.connection.execute(
+            f"COPY (SELECT {names} FROM ({query})) TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION zstd)"  # noqa: S608
+        )
+        listed = dict(
+            self.connection.execute("SELECT rule, count(*) FROM read_parquet(?) WHERE row IS NOT NULL GROUP BY rule", [str(path)])
+            .fetchall()
+        )
+        if listed != {name: counts.failing[name] for name in failing}:
+            message = "pandera and SQL do not agree on the failing rows."
+            raise JudgeError(message, hint="this is a fault of dflash-guard; please report it.")
+
+
+def _any(conditions: Sequence[str]) -> str:
+    return " OR ".join(f"({each})" for each in conditions) or "FALSE"
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+def _sql(name: str) -> str:
+    return (files("dflash_guard.verdict") / name).read_text(encoding="utf-8")
