@@ -17,21 +17,3 @@ SELECT
     readable AND (failure IS NOT NULL OR coalesce(finish_reason IN ('abort', 'error', 'content_filter'), FALSE)) AS "failed-response",
     CASE WHEN talks THEN loop_share ELSE 0 END AS "repetition-loop"
 FROM judged_text;
-
-CREATE OR REPLACE TEMP MACRO detail(rule) AS CASE rule
-    WHEN 'missing-generator' THEN 'neither the row nor a manifest says which model, sampling and chat template made it'
-    WHEN 'wrong-model' THEN format('made by {}, the target is {}', shown(generator_model), shown(getvariable('target')))
-    WHEN 'no-response' THEN CASE WHEN ends_on_assistant THEN 'the answer is blank' ELSE 'the row ends on another role: ' || roles[:100] END
-    WHEN 'short-response' THEN format('{} characters of thinking and answer, at least {}', answer_chars + thinking_chars, bound('short-response.min')::BIGINT)
-    WHEN 'missing-thinking' THEN 'no thinking in the last assistant turn'
-    WHEN 'empty-thinking' THEN 'the thinking of the last assistant turn is blank'
-    WHEN 'unopened-thinking' THEN '</think> without <think>'
-    WHEN 'unclosed-thinking' THEN '<think> without </think>'
-    WHEN 'repeated-thinking' THEN format('{} filled thinking blocks in one turn', filled_blocks)
-    WHEN 'residual-thinking' THEN CASE WHEN filled_thinking THEN 'thinking in the last assistant turn' ELSE 'think tags in the last assistant turn' END
-    WHEN 'truncated-response' THEN 'finish_reason is length'
-    WHEN 'unknown-finish' THEN 'no finish_reason'
-    WHEN 'failed-response' THEN coalesce(failure, 'finish_reason is ' || finish_reason)
-    WHEN 'repetition-loop' THEN format('one phrase on end covers {:.0f} % of {} characters', 100 * loop_share, greatest(answer_chars, thinking_chars))
-    ELSE text_detail(rule)
-END;

@@ -35,30 +35,3 @@ SELECT
     where_judged(talks, bad_call_turn) AS "invalid-tool-arguments",
     CASE WHEN talks THEN prompt_chars ELSE 0 END AS "prompt-too-long"
 FROM text_rows;
-
-CREATE OR REPLACE TEMP MACRO text_detail(rule) AS CASE rule
-    WHEN 'malformed-row' THEN fault_detail
-    WHEN 'torn-last-line' THEN fault_detail
-    WHEN 'invalid-text' THEN fault_detail
-    WHEN 'duplicate-key' THEN fault_detail
-    WHEN 'stray-bytes' THEN stray
-    WHEN 'unknown-source' THEN source_detail(source)
-    WHEN 'missing-id' THEN 'no id, sample_id, uuid or conversation_id that is text or an integer'
-    WHEN 'duplicate-id' THEN format('id {} stands first at {}', shown(id), earlier_id)
-    WHEN 'duplicate-prompt' THEN format('the same prompt stands first at {}', earlier_prompt)
-    WHEN 'unknown-shape' THEN shape_detail
-    WHEN 'mixed-schema' THEN 'from/value and role/content, or messages and conversations, in one row'
-    WHEN 'empty-conversation' THEN 'no turns'
-    WHEN 'unknown-role' THEN format('turn {}: role {}', unknown_role_turn, shown(unknown_role))
-    WHEN 'no-user-turn' THEN format('{} turns, none that a user wrote: {}', turn_count, roles[:100])
-    WHEN 'empty-turn' THEN format('turn {}: no text', empty_turn)
-    WHEN 'role-order' THEN format('turn {}: roles in order are {}', role_order_turn, roles[:100])
-    WHEN 'late-system' THEN format('turn {}: a system turn that is not first', late_system_turn)
-    WHEN 'unsupported-content' THEN format('turn {}: {}', unsupported_turn, unsupported_what)
-    WHEN 'forged-turn' THEN format('turn {}: text holds {}', forged_turn, forged_text)
-    WHEN 'control-token-in-text' THEN format('turn {}: text holds {}', control_turn, control_text)
-    WHEN 'orphan-tool-result' THEN format('turn {}: a tool result that answers no call', orphan_turn)
-    WHEN 'invalid-tool-arguments' THEN format('turn {}: the arguments of a tool call are not one JSON object', bad_call_turn)
-    WHEN 'unanswered-tool-call' THEN format('turn {}: a tool call without a result', unanswered_turn)
-    WHEN 'prompt-too-long' THEN format('{:,} characters, at most {:,}', prompt_chars, bound('prompt-too-long.max')::BIGINT)
-END;

@@ -39,39 +39,3 @@ SELECT
     where_judged(placed, duplicate_end_at) AS "duplicate-end",
     where_judged(placed, padding_supervised_at) AS "supervised-padding"
 FROM token_rows;
-
-CREATE OR REPLACE TEMP MACRO detail(rule) AS CASE rule
-    WHEN 'malformed-row' THEN fault_detail
-    WHEN 'torn-last-line' THEN fault_detail
-    WHEN 'invalid-text' THEN fault_detail
-    WHEN 'duplicate-key' THEN fault_detail
-    WHEN 'unknown-shape' THEN fault_detail
-    WHEN 'column-type' THEN fault_detail
-    WHEN 'stray-bytes' THEN stray
-    WHEN 'unknown-source' THEN source_detail(source)
-    WHEN 'missing-id' THEN 'no id, sample_id, uuid or conversation_id'
-    WHEN 'duplicate-id' THEN concat('id ', shown(id), ' and turn ', coalesce(turn::VARCHAR, '(none)'), ' stand first at ', earlier_id)
-    WHEN 'length-disagreement' THEN concat(tokens, ' input_ids, ', mask_tokens, ' mask values', ', seq_len ' || declared_len)
-    WHEN 'mask-not-binary' THEN concat('position ', bad_mask_at, ': ', CASE bad_mask_kind
-        WHEN 'null' THEN 'a null in the mask'
-        WHEN 'label' THEN concat('label ', bad_mask_value, ' is not the id at its place')
-        ELSE concat('mask value ', bad_mask_value) END)
-    WHEN 'no-loss-tokens' THEN concat('none of ', tokens, ' tokens is supervised')
-    WHEN 'few-loss-tokens' THEN concat(loss_tokens, ' loss tokens, at least ', bound('few-loss-tokens.min')::BIGINT)
-    WHEN 'no-answer-tokens' THEN CASE WHEN response_tokens = 0 THEN 'nothing of the last assistant turn is supervised'
-        ELSE 'after the thinking only blank and end tokens are supervised' END
-    WHEN 'missing-thinking' THEN 'no think-open token in the supervised part of the last assistant turn'
-    WHEN 'empty-thinking' THEN concat('position ', empty_thinking_at, ': the thinking block is blank')
-    WHEN 'residual-thinking' THEN concat('position ', think_token_at, ': a think token is supervised')
-    WHEN 'unclosed-thinking' THEN concat('position ', unclosed_thinking_at, ': think-open without think-close')
-    WHEN 'clipped-response' THEN concat('the supervised part runs to the end of ', tokens, ' tokens, without an end-of-turn token')
-    WHEN 'mask-skips-end' THEN concat('position ', unsupervised_end_at, ': the end-of-turn token is not supervised')
-    WHEN 'mask-covers-prompt' THEN concat('position ', prompt_supervised_at, ': a prompt or header token is supervised')
-    WHEN 'mask-boundary' THEN concat('position ', CASE WHEN served_thinking(asks_thinking) THEN boundary_thinking_at ELSE boundary_off_at END,
-        ': a supervised span does not begin right after the assistant header')
-    WHEN 'token-out-of-vocabulary' THEN concat('position ', bad_id_at, ': id ', coalesce(bad_id::VARCHAR, 'null'))
-    WHEN 'mask-token-in-input' THEN concat('position ', mask_token_at, ': the drafter''s mask token')
-    WHEN 'duplicate-bos' THEN 'two begin tokens at the start'
-    WHEN 'duplicate-end' THEN concat('position ', duplicate_end_at, ': a second end token in a row')
-    WHEN 'supervised-padding' THEN concat('position ', padding_supervised_at, ': supervised after the end of the last turn')
-END;

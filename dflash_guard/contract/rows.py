@@ -5,7 +5,9 @@ and the rows that fail it become failures, with words for them made in SQL. Noth
 frames are eager, no column may be null, nulls never pass a check, and the environment can't switch it off.
 """
 
+import re
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     import pandera.polars as pandera
     import polars as pl
 
-__all__ = ["BATCH_ROWS", "compile_schema", "count_failing", "failing_sql", "judge_rows", "judged_rules", "prepare"]
+__all__ = ["BATCH_ROWS", "compile_schema", "count_failing", "details", "failing_sql", "judge_rows", "judged_rules", "prepare"]
 
 BATCH_ROWS = 500_000
 Kind = Literal["flag", "turn", "at_least", "at_most", "below"]
@@ -151,6 +153,17 @@ def count_failing(frame: "pl.DataFrame", schema: "pandera.DataFrameSchema") -> d
                 counts[error.schema.name] = int(output.len() - output.sum())
             return counts
     return {}
+
+
+@cache
+def details(stage: str) -> Mapping[str, str]:
+    """What is said of a failing row, by rule: SQL expressions over `judged`."""
+    names = {"prompts": ("text",), "completions": ("text", "completions"), "tokenized": ("tokenized",)}[stage]
+    found: dict[str, str] = {}
+    for name in names:
+        pieces = re.split(r"^-- ([a-z-]+)$", sql(f"details_{name}.sql", "dflash_guard.contract"), flags=re.MULTILINE)
+        found |= {rule: said.strip() for rule, said in zip(pieces[1::2], pieces[2::2], strict=True)}
+    return found
 
 
 def failing_sql(name: str, of: str) -> str:

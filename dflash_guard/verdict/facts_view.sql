@@ -4,6 +4,6 @@
 CREATE OR REPLACE TEMP VIEW raw_facts AS
 SELECT
     * EXCLUDE (file_index),
-    getvariable('file_shards')[file_index + 1] AS shard,
-    getvariable('shard_names')[getvariable('file_shards')[file_index + 1] + 1] AS shard_name
+    getvariable('file_shards')[file_index::BIGINT + 1] AS shard,
+    getvariable('shard_names')[getvariable('file_shards')[file_index::BIGINT + 1] + 1] AS shard_name
 FROM (SELECT *, file_index FROM read_parquet(getvariable('facts_files')));

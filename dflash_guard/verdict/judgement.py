@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dflash_guard.contract.model import Contract, RuleSetting
-from dflash_guard.contract.rows import failing_sql, judge_rows, judged_rules, prepare
+from dflash_guard.contract.rows import details, failing_sql, judge_rows, prepare
 from dflash_guard.errors import JudgeError
 from dflash_guard.facts.scan import Scan
 from dflash_guard.verdict.model import FAILURES
@@ -122,15 +122,14 @@ class Judgement:
         return self.contract.rules[name]
 
     def _one(self, query: str) -> int:
-        found = self.connection.execute(query).fetchone()
-        return int(found[0]) if found else 0
+        return int(self.connection.execute(query).fetchall()[0][0])
 
     def _count(self, failed: str, quarantined: str, warned: str) -> tuple[int, int, int]:
         query = (
             f"SELECT count(*) FILTER ({failed}), count(*) FILTER ({quarantined}), "  # noqa: S608 - names of rules
             f"count(*) FILTER ({warned} AND NOT ({quarantined})) FROM judged"
         )
-        found = self.connection.execute(query).fetchone() or (0, 0, 0)
+        found = self.connection.execute(query).fetchall()[0]
         return int(found[0]), int(found[1]), int(found[2])
 
     def _conditions(self, names: Sequence[str]) -> dict[str, str]:
@@ -146,9 +145,10 @@ class Judgement:
         failing = [name for name, count in counts.failing.items() if count]
         conditions = self._conditions(failing) if failing else {}
         self.connection.register("shard_failures", shard_failures)
+        said = details(self.contract.stage)
         parts = ["SELECT *, 0 AS part, NULL::INTEGER AS shard_index FROM shard_failures"]
         parts += [
-            f"SELECT '{name}', '{self._setting(name).level}', shard_name, row, line, id, detail('{name}'), "  # noqa: S608
+            f"SELECT '{name}', '{self._setting(name).level}', shard_name, row, line, id, ({said[name]}), "  # noqa: S608
             f"{i}, shard FROM judged WHERE {condition}"
             for i, (name, condition) in enumerate(conditions.items(), start=1)
         ]

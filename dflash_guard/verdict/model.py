@@ -71,7 +71,6 @@ class Verdict:
         result: `pass`, `fail`, or `error`.
         exit_code: The process exit status that goes with it.
         contract: The effective contract.
-        contract_digest: Its digest.
         counts, rules: What was judged, and how it came out.
         failures: Every failing row (schema FAILURES), complete.
         seals: Every shard with its sha256, in order.

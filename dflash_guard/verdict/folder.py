@@ -1,0 +1,87 @@
+"""The guard folder: where facts, failures and verdicts of a data set are kept."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dflash_guard.shards.model import Seal
+
+__all__ = ["GUARD", "GuardFolder"]
+
+GUARD = "__guard__"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFolder:
+    """A guard folder.
+
+    Attributes:
+        path: The folder; made when something is written.
+    """
+
+    path: Path
+
+    @classmethod
+    def locate(cls, data: Sequence[str | Path], out: str | Path | None = None) -> "GuardFolder":
+        """Find the folder that belongs to DATA: beside it, where that can be written; else in the user's state folder.
+
+        Args:
+            data: As given.
+            out: A folder named by hand, which wins.
+        """
+        if out is not None:
+            return cls(Path(out).absolute())
+        if len(data) == 1 and (beside := _beside(Path(data[0]))) is not None and _can_write(beside):
+            return cls(beside)
+        return cls(_state_folder(data))
+
+    @property
+    def facts(self) -> Path:
+        """Where facts files go."""
+        return self.path / "facts"
+
+    def run(self, run_id: str) -> Path:
+        """The folder of one run."""
+        return self.path / "runs" / run_id
+
+    def verdict(self, stage: str) -> Path:
+        """The verdict file of a stage."""
+        return self.path / f"{stage}.verdict.json"
+
+    def scratch(self, run_id: str) -> Path:
+        """A folder for what does not fit in memory; gone after the run."""
+        return self.path / f".scratch-{run_id}"
+
+    def clean(self, run_id: str) -> None:
+        """Remove what the run does not leave behind."""
+        shutil.rmtree(self.scratch(run_id), ignore_errors=True)
+
+
+def _beside(data: Path) -> Path | None:
+    if data.is_dir():
+        return data.absolute() / GUARD
+    if data.is_file():
+        return data.absolute().parent / GUARD / "files" / data.name
+    return None
+
+
+def _can_write(folder: Path) -> bool:
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    return os.access(there, os.W_OK | os.X_OK)
+
+
+def _state_folder(data: Sequence[str | Path]) -> Path:
+    import platformdirs
+
+    key = "\n".join(os.path.abspath(d) for d in data)  # noqa: PTH100 - a glob is no path, yet has a place
+    digest = hashlib.sha256(os.fsencode(key)).hexdigest()[:32]
+    return Path(platformdirs.user_state_dir("dflash-guard")) / "guards" / digest
+
+
+def set_digest(seals: Sequence[Seal]) -> str:
+    """One digest for a set of shards: their names and the digests of their bytes, in order."""
+    listing = "".join(f"{seal.sha256}  {seal.shard.name}\n" for seal in seals)
+    return "sha256:" + hashlib.sha256(listing.encode()).hexdigest()
