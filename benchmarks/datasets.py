@@ -37,6 +37,27 @@ PROMPT_MEAN, PROMPT_MEDIAN, PROMPT_P90, PROMPT_MAX = 854, 300, 1_948, 212_884
 PROMPT_MIN = 24
 PROMPT_MANY = 150_000  # only one prompt is longer
 RESPONSE = "OK."
+SYLLABLES = [
+    "an",
+    "be",
+    "co",
+    "da",
+    "en",
+    "fi",
+    "ga",
+    "he",
+    "in",
+    "ka",
+    "lo",
+    "me",
+    "no",
+    "or",
+    "pi",
+    "qua",
+    "re",
+    "sa",
+    "ver",
+]
 
 Ints = npt.NDArray[np.int64]
 
@@ -64,7 +85,15 @@ def write_incident_tokenized(path: str | Path, rows: int = ROWS, seed: int = 0) 
         for start in range(0, rows, step):
             part = slice(start, min(start + step, rows))
             writer.write_batch(
-                _token_batch(rng, schema, stub[part], bare[part], system[part], user[part], response[part])
+                _token_batch(
+                    rng,
+                    schema,
+                    stub=stub[part],
+                    bare=bare[part],
+                    system=system[part],
+                    user=user[part],
+                    response=response[part],
+                )
             )
 
 
@@ -72,7 +101,7 @@ def write_incident_prompts(path: str | Path, rows: int = ROWS, seed: int = 0) ->
     """Writes prompts as ShareGPT JSONL: 0.92 GB at full size.
 
     Characters of the prompt (system turn included): mean 854, median 300, 90th percentile 1,948, and exactly one
-    prompt of 212,884 (of a quarter of all characters where there are fewer than 1,000 rows). Every source is
+    prompt of 212,884 (of a quarter of all characters where rows are fewer than 1,000). Every source is
     "unknown", every response is "OK.", and one row in eight has a system turn.
     """
     rng = np.random.default_rng(seed)
@@ -88,7 +117,7 @@ def write_incident_prompts(path: str | Path, rows: int = ROWS, seed: int = 0) ->
         lines: list[bytes] = []
         columns = (lengths.tolist(), system_lengths.tolist(), starts[0].tolist(), starts[1].tolist())
         for row, (length, system, at, system_at) in enumerate(zip(*columns, strict=True)):
-            lines.append(b'{"id":"incident-%07d","source":"unknown","conversations":[' % row)
+            lines.append(b'{"id":"chat-%07d","source":"unknown","conversations":[' % row)
             if system:
                 lines += (b'{"from":"system","value":"', pool.text(system_at, system), b'"},')
             lines += (b'{"from":"human","value":"', pool.text(at, length - system), tail)
@@ -125,20 +154,21 @@ def _token_lengths(rng: np.random.Generator, stub: npt.NDArray[np.bool_], framin
 
 
 def _lognormal(draws: npt.NDArray[np.float64], spread: float, mean: float, least: int) -> Ints:
-    """Whole numbers, not below `least` and not far beyond 16,000, with this mean."""
+    """Whole numbers with this mean, none below `least`; the few largest are cut down."""
     values = np.minimum(np.exp(spread * draws), 60 * np.exp(spread * spread / 2))
     scale = mean / values.mean()
     for _ in range(20):
         whole = np.maximum(np.round(values * scale), least)
         scale *= (mean - least / 2) / max(whole.mean() - least / 2, 1e-9)
-    whole = np.maximum(np.round(values * scale), least).astype(np.int64)
-    whole[np.argmax(whole)] += round(mean * len(whole)) - whole.sum()
-    return whole
+    lengths: Ints = np.maximum(np.round(values * scale), least).astype(np.int64)
+    lengths[np.argmax(lengths)] += round(mean * len(lengths)) - lengths.sum()
+    return lengths
 
 
 def _token_batch(
     rng: np.random.Generator,
     schema: pa.Schema,
+    *,
     stub: npt.NDArray[np.bool_],
     bare: npt.NDArray[np.bool_],
     system: Ints,
@@ -216,12 +246,11 @@ class _Pool:
     """
 
     def __init__(self, rng: np.random.Generator, words: int = 600_000) -> None:
-        syllables = "an be co da en fi ga he in ka lo me no or pi qua re sa ti un ver wo za".split()
-        lexicon = ["".join(rng.choice(syllables, rng.integers(1, 4))) for _ in range(4_000)]
+        lexicon = ["".join(rng.choice(SYLLABLES, rng.integers(1, 4))) for _ in range(4_000)]
         special = ["naïve", "café", "Straße", "你好", "数据", "函数的返回值", "日本語", "\N{GRINNING FACE}", "π≈3.14"]
         special += ['"quoted"', "C:\\temp\\x", "a\tb", "x = {\n    'k': [1, 2]\n}\n", "if (a && b) {", "e\u0301"]
-        common = rng.zipf(1.3, words) % len(lexicon)
-        chosen = np.where(rng.random(words) < 0.022, -1 - rng.integers(0, len(special), words), common)
+        common = (rng.pareto(1.0, words) * 20).astype(np.int64) % len(lexicon)
+        chosen = np.where(rng.random(words) < 0.012, -1 - rng.integers(0, len(special), words), common)
         ends = rng.choice([" ", " ", " ", " ", " ", " ", ", ", ". ", "? ", ".\n\n"], words)
         text = [
             (lexicon[word] if word >= 0 else special[-1 - word]) + end for word, end in zip(chosen, ends, strict=True)
@@ -229,8 +258,7 @@ class _Pool:
         lengths = np.array([len(word) for word in text])
         whole = "".join(text)
         self.size = len(whole)
-        self.words = np.cumsum(lengths) - lengths
-        """Where words begin."""
+        self.words = np.cumsum(lengths) - lengths  # where they begin
         escaped = {
             char: json.dumps(char, ensure_ascii=char in "é\N{GRINNING FACE}π")[1:-1].encode() for char in set(whole)
         }

@@ -209,7 +209,7 @@ def _supervised_runs(on: Bools, lists: Lists) -> tuple[Ints, Ints, Ints]:
 
 
 def _integers(elements: pa.Array) -> tuple[npt.NDArray[Any], Bools | None]:
-    """Elements as 32- or 64-bit signed integers (8-bit ones stay), and where they are null."""
+    """Elements as signed integers, and where they are null."""
     kind = elements.type
     if not len(elements):
         return np.full(1, -1, np.int32), None
@@ -222,15 +222,19 @@ def _integers(elements: pa.Array) -> tuple[npt.NDArray[Any], Bools | None]:
         elements = elements.cast(pa.int8())
     if nulls is not None:
         elements = elements.fill_null(0)
-    values = elements.to_numpy(zero_copy_only=False)
-    if values.dtype == np.uint8 and nulls is None and values.max() <= np.iinfo(np.int8).max:
-        values = values.view(np.int8)
-    elif values.dtype == np.uint32 and values.max() <= np.iinfo(np.int32).max:
-        values = values.view(np.int32)
-    elif values.dtype == np.uint64:
-        values = np.minimum(values, np.uint64(_LARGEST)).astype(np.int64)
-    elif values.dtype.kind == "u":
-        values = values.astype(np.int64)
+    values = _signed(elements.to_numpy(zero_copy_only=False))
     if nulls is not None:
         values = np.where(nulls, values.dtype.type(-1), values)
     return values, nulls
+
+
+def _signed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Unsigned integers as signed ones, in place where they fit; the largest of 64 bits become 2**63 - 1."""
+    if values.dtype.kind == "i":
+        return values
+    if values.dtype == np.uint64:
+        largest: Ints = np.minimum(values, np.uint64(_LARGEST)).astype(np.int64)
+        return largest
+    kind = f"i{values.dtype.itemsize}"
+    signed: npt.NDArray[Any] = values.view(kind) if values.max() <= np.iinfo(kind).max else values.astype(np.int64)
+    return signed

@@ -125,10 +125,9 @@ def judge_positions(ids, on, turns, answers, family):
     def turn_of(at):
         return next(turn for turn in reversed(turns) if turn["start"] <= at)
 
-    spans = []
-    for at in places:
-        if on[at] and not (at and on[at - 1]) and not (at > 1 and neutral[at - 1] and on[at - 2]):
-            spans.append(at)
+    spans = [
+        at for at in places if on[at] and not (at and on[at - 1]) and not (at > 1 and neutral[at - 1] and on[at - 2])
+    ]
     out["spans"] = len(spans)
 
     trailing = size
