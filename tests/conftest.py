@@ -9,7 +9,8 @@ import pytest
 from dflash_guard.contract.model import Contract, Family, RuleSetting
 from dflash_guard.errors import ExitCode
 from dflash_guard.shards.model import LeftOut, Seal, Shard
-from dflash_guard.verdict.model import FAILURES, Counts, RuleResult, Verdict
+from dflash_guard.verdict.failures import FAILURES, Failures
+from dflash_guard.verdict.model import Counts, RuleResult, Verdict
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -83,7 +84,7 @@ def hand_made(rules=(), failures=(), *, result=None, **fields):
         contract=CONTRACT,
         counts=Counts(shards=2, rows=ROWS, failed_rows=3, warned_rows=1, quarantined_rows=3),
         rules=tuple(rules),
-        failures=pa.Table.from_pylist(list(failures), schema=FAILURES),
+        found=Failures(pa.Table.from_pylist(list(failures), schema=FAILURES)),
         seals=tuple(seals),
         left_out=(LeftOut("README.md", "a side file"),),
         data=("/data/set",),

@@ -40,7 +40,7 @@ SELECT
     judged AND tags AND coalesce(is_unopened(said), FALSE) AS unopened,
     judged AND tags AND is_unclosed(said) AS unclosed,
     CASE WHEN judged THEN len(blocks) + len(fields) ELSE 0 END::INTEGER AS filled_blocks,
-    CASE WHEN judged AND NOT is_blank(answer) THEN md5(answer_text)[:16] END AS response_digest,
+    CASE WHEN judged AND NOT is_blank(answer) THEN hash(answer_text) END AS response_digest,
     CASE
         WHEN json_type(finish) = 'OBJECT' THEN finish ->> '$.type'
         WHEN is_given(finish) THEN finish ->> '$'

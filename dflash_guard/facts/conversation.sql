@@ -37,14 +37,17 @@ typed AS (
 spoken AS (
     SELECT *,
         CASE WHEN contents IS NULL
-            THEN list_transform(list, lambda t: {t: t, said: {kind: CASE WHEN turn_text(t) IS NULL THEN 'none' ELSE 'text' END, content: turn_text(t)}})
-            ELSE list_transform(list, lambda t, i: {t: t, said: content_of(turn_text(t), contents[i])})
-        END AS said
+            THEN list_transform(list, lambda t: {t: t, base: base_letter(t), reasons: has_field(t),
+                said: {kind: CASE WHEN turn_text(t) IS NULL THEN 'none' ELSE 'text' END, content: turn_text(t)}})
+            ELSE list_transform(list, lambda t, i: {t: t, base: base_letter(t), reasons: has_field(t),
+                said: content_of(turn_text(t), contents[i])})
+        END AS spoken
     FROM typed
 ),
 judged AS (
     SELECT *,
-        list_transform(said, lambda x: turn_facts(x.t, x.said.kind, x.said.content)) AS turns,
+        list_transform(spoken, lambda x: turn_facts(
+            x.t, x.base, x.said.kind, x.said.content, coalesce(contains(x.said.content, '<'), FALSE), x.reasons)) AS turns,
         len(list)::INTEGER AS turn_count
     FROM spoken
 ),
@@ -68,7 +71,7 @@ SELECT
     list, contents, turns, r, added, prompt_turns, last_assistant,
     CASE getvariable('id_kind')
         WHEN 'column' THEN json_id(json_extract(text, getvariable('id_path')))
-        WHEN 'content' THEN nullif(concat('md5-', context_digest(turns[:prompt_turns], r.tools)), 'md5-')
+        WHEN 'content' THEN CASE WHEN prompt_turns > 0 THEN content_id(list, prompt_turns, r.tools) END
         ELSE coalesce(json_id(r.id), json_id(r.sample_id), json_id(r.uuid), json_id(r.conversation_id))
     END AS id,
     CASE getvariable('source_kind')
@@ -111,9 +114,8 @@ SELECT
     -- prompt
     coalesce(list_sum(list_transform(turns[:prompt_turns], lambda x: x.chars)), 0)::BIGINT AS prompt_chars,
     context_digest(turns[:prompt_turns], r.tools) AS context_digest,
-    array_to_string(list_transform(
-        list_filter(turns, lambda x: x.letter NOT IN ('a', 'c')), lambda x: concat(x.letter, x.digest)), '') AS prompt_trail,
-    CASE WHEN is_given(r.tools) THEN md5(as_json(r.tools)::VARCHAR)[:16] END AS tools_digest,
+    list_transform(list_filter(turns, lambda x: x.letter NOT IN ('a', 'c')), lambda x: hash(x.letter, x.digest)) AS prompt_trail,
+    CASE WHEN is_given(r.tools) THEN hash(as_json(r.tools)::VARCHAR) END AS tools_digest,
     len(list_filter(turns, lambda x: x.letter IN ('a', 'c') AND x.thinks))::INTEGER AS thinking_turns,
     coalesce(
         r.enable_thinking::VARCHAR,

@@ -64,6 +64,7 @@ def facts_key(contract: Contract) -> str:
     names = ("json.sql", "turns.sql", "conversation.sql", f"{contract.stage}.sql", "token_rows.sql")
     parts: dict[str, Any] = {
         "version": FACTS_VERSION,
+        "duckdb": duckdb.__version__,  # digests in facts are made by its hash function
         "sql": {name: hashlib.sha256(sql(name).encode()).hexdigest() for name in names},
         "family": {k: v for k, v in asdict(_plain(contract)).items() if k != "sampling"},
         "aliases": dict(contract.aliases or {}),

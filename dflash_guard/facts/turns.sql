@@ -107,46 +107,56 @@ CREATE OR REPLACE TEMP MACRO has_both_keys(r, json_text) AS CASE
 END;
 
 -- What a turn is, in one letter (see conversation.sql). A user turn that only wraps a tool result is one.
-CREATE OR REPLACE TEMP MACRO turn_letter(t, said) AS CASE coalesce(getvariable('letters')[speaker(t)], '?')
+CREATE OR REPLACE TEMP MACRO turn_letter(t, base, said, marked) AS CASE base
     WHEN 'f' THEN 'c'
     WHEN 'a' THEN CASE WHEN is_given(t.tool_calls) OR is_given(t.function_call)
-        OR contains(coalesce(said, ''), '<tool_call>') THEN 'c' ELSE 'a' END
-    WHEN 'u' THEN CASE WHEN contains(coalesce(said, ''), '<tool_response>')
+        OR (marked AND contains(said, '<tool_call>')) THEN 'c' ELSE 'a' END
+    WHEN 'u' THEN CASE WHEN marked AND contains(said, '<tool_response>')
         AND regexp_full_match(said, '(?s)\s*<tool_response>.*</tool_response>\s*') THEN 't' ELSE 'u' END
     WHEN '?' THEN CASE WHEN speaker(t) IS NULL THEN '-' ELSE '?' END
-    ELSE getvariable('letters')[speaker(t)]
+    ELSE base
 END;
 
+-- What a role is called in a letter, before the turn's content is looked at; `f` is a ShareGPT function_call.
+CREATE OR REPLACE TEMP MACRO base_letter(t) AS coalesce(getvariable('letters')[speaker(t)], '?');
+
 CREATE OR REPLACE TEMP MACRO has_tags(t) AS contains(coalesce(t, ''), '<think>') OR contains(coalesce(t, ''), '</think>');
-CREATE OR REPLACE TEMP MACRO filled_fields(t) AS CASE
-    WHEN coalesce(t.reasoning_content, t.reasoning, t.thinking) IS NOT NULL THEN list_distinct(
+CREATE OR REPLACE TEMP MACRO has_field(t) AS
+    t.reasoning_content IS NOT NULL OR t.reasoning IS NOT NULL OR t.thinking IS NOT NULL;
+CREATE OR REPLACE TEMP MACRO filled_fields(t) AS CASE WHEN has_field(t) THEN list_distinct(
         list_filter([t.reasoning_content, t.reasoning, t.thinking], lambda x: NOT is_blank(x))) END;
 
--- The narrow facts of one turn; `kind` and `said` are what content_of made of its content.
-CREATE OR REPLACE TEMP MACRO turn_facts(t, kind, said) AS {
-    letter: turn_letter(t, said),
+-- The narrow facts of one turn. `kind` and `said` are what content_of made of its content; `base` is its role's
+-- letter; `marked` says whether it holds a `<`, without which no token of the target's format can stand in it, and
+-- `reasons` whether it has a field for reasoning.
+CREATE OR REPLACE TEMP MACRO turn_facts(t, base, kind, said, marked, reasons) AS {
+    letter: turn_letter(t, base, said, marked),
     openai: t.role IS NOT NULL OR t.content IS NOT NULL,
     sharegpt: t."from" IS NOT NULL OR t.value IS NOT NULL,
     kind: kind,
     what: CASE WHEN kind = 'unsupported' THEN said END,
     chars: CASE WHEN kind = 'text' THEN length(said) ELSE 0 END,
     blank: kind <> 'unsupported' AND is_blank(said),
-    forged: CASE WHEN contains(said, '<') AND kind = 'text'
-            THEN nullif(regexp_extract(said, getvariable('turn_pattern')), '') END,
-    control: CASE WHEN contains(said, '<') AND kind = 'text'
-            THEN nullif(regexp_extract(said, getvariable('control_pattern')), '') END,
-    forged_thinking: CASE WHEN filled_fields(t) IS NOT NULL
+    forged: CASE WHEN marked AND kind = 'text' THEN nullif(regexp_extract(said, getvariable('turn_pattern')), '') END,
+    control: CASE WHEN marked AND kind = 'text' THEN nullif(regexp_extract(said, getvariable('control_pattern')), '') END,
+    forged_thinking: CASE WHEN reasons
             THEN nullif(regexp_extract(concat(t.reasoning_content, t.reasoning, t.thinking), getvariable('turn_pattern')), '') END,
-    thinks: CASE WHEN has_tags(said) THEN len(filled_blocks(said)) > 0
-        ELSE coalesce(len(filled_fields(t)) > 0, FALSE) END,
-    digest: CASE WHEN kind <> 'unsupported' THEN md5(said)[:16] END
+    thinks: CASE WHEN marked AND has_tags(said) THEN len(filled_blocks(said)) > 0 WHEN reasons THEN len(filled_fields(t)) > 0 ELSE FALSE END,
+    digest: CASE WHEN kind <> 'unsupported' THEN hash(said) END
 };
 
--- A digest of the turns before the response, and of the tools that were offered.
-CREATE OR REPLACE TEMP MACRO context_digest(prompt, tools) AS CASE WHEN len(prompt) > 0 THEN md5(concat(
-    array_to_string(list_transform(prompt, lambda x: concat(x.letter, x.digest)), ''),
+-- A digest of the turns before the response, and of the tools that were offered. `hash` is DuckDB's: fast, 64 bits,
+-- the same for one DuckDB version (which is part of a facts file's key); nothing outside facts may hold it.
+CREATE OR REPLACE TEMP MACRO context_digest(prompt, tools) AS CASE WHEN len(prompt) > 0 THEN hash(
+    list_transform(prompt, lambda x: hash(x.letter, x.digest)),
+    CASE WHEN is_given(tools) THEN as_json(tools)::VARCHAR END
+) END;
+
+-- An id made of the content: cryptographic, and the same for ever.
+CREATE OR REPLACE TEMP MACRO content_id(list, prompt_turns, tools) AS 'md5-' || md5(concat(
+    array_to_string(list_transform(list[:prompt_turns], lambda t: md5(concat(speaker(t), chr(31), turn_text(t)))), ''),
     CASE WHEN is_given(tools) THEN md5(as_json(tools)::VARCHAR) END
-)) END;
+));
 
 -- Thinking inside text. `</think>` ends a block; a block without `<think>` begins where the text (or the last block) did.
 CREATE OR REPLACE TEMP MACRO closed_pieces(t) AS string_split(t, '</think>')[:-2];

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dflash_guard.contract.catalog import CATALOG
 from dflash_guard.contract.load import load_contract
@@ -19,7 +18,8 @@ from dflash_guard.shards.model import Listing
 from dflash_guard.shards.writer import whole_path
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.judgement import Judgement, RowCounts
-from dflash_guard.verdict.model import FAILURES, Counts, RuleResult, Verdict
+from dflash_guard.verdict.failures import FAILURES, Failures
+from dflash_guard.verdict.model import Counts, RuleResult, Verdict
 from dflash_guard.verdict.statement import statement_of, write_statement
 
 __all__ = ["check"]
@@ -83,7 +83,7 @@ def check(
                 raise NothingToJudgeError(_say_empty(listing), hint="check that the stage before has written its rows.")
             failures = folder.run(run_id) / "failures.parquet"
             with whole_path(failures) as temporary:
-                judgement.write_failures(temporary, counts, broken)
+                judgement.write_failures(temporary, counts, broken, redact=redact)
     finally:
         folder.clean(run_id)
     rules = _results(effective, counts, broken, scan.rows, upstream)
@@ -172,7 +172,7 @@ def _verdict(
         contract=contract,
         counts=Counts(len(scan.seals), scan.rows, counts.failed, counts.warned, counts.quarantined),
         rules=rules,
-        failures=pq.read_table(failures, read_dictionary=["rule", "level", "shard", "detail"]),
+        found=Failures(failures),
         seals=scan.seals,
         left_out=listing.left_out,
         data=tuple(str(d) for d in data),

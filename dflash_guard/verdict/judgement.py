@@ -15,9 +15,11 @@ from dflash_guard.contract.model import Contract, RuleSetting
 from dflash_guard.contract.rows import details, failing_sql, judge_rows, prepare
 from dflash_guard.errors import JudgeError
 from dflash_guard.facts.scan import Scan
-from dflash_guard.verdict.model import FAILURES
+from dflash_guard.verdict.failures import FAILURES, REDACTED
 
 __all__ = ["Judgement", "RowCounts"]
+
+MEMORY = "768MiB"  # beyond it the engine works on disk; a check needs the same memory for any number of rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,7 @@ class Judgement:
         self.contract = contract
         self.connection = duckdb.connect(config={"threads": jobs or os.cpu_count() or 1})
         self.connection.execute("SET temp_directory = ?", [str(scratch)])
-        if memory_limit:
-            self.connection.execute("SET memory_limit = ?", [memory_limit])
+        self.connection.execute("SET memory_limit = ?", [memory_limit or MEMORY])
         self.shard_names = [seal.shard.name for seal in scan.seals]
         self._read(scan)
 
@@ -136,7 +137,9 @@ class Judgement:
         types = {d[0]: str(d[1]) for d in self.connection.sql("SELECT * FROM judged LIMIT 0").description}
         return {name: failing_sql(name, types[name]) for name in names}
 
-    def write_failures(self, path: Path, counts: RowCounts, shard_failures: pa.Table) -> None:
+    def write_failures(
+        self, path: Path, counts: RowCounts, shard_failures: pa.Table, *, redact: bool = False
+    ) -> None:
         """Write every failing row, and what is wrong with whole shards, as Parquet.
 
         Raises:
@@ -153,7 +156,8 @@ class Judgement:
             for i, (name, condition) in enumerate(conditions.items(), start=1)
         ]
         query = " UNION ALL ".join(parts)
-        names = ", ".join(FAILURES.names)
+        shown = f"'{REDACTED}' AS detail" if redact else "detail"
+        names = ", ".join(shown if name == "detail" else name for name in FAILURES.names)
         self.connection.execute(
             f"COPY (SELECT {names} FROM ({query})) TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION zstd)"  # noqa: S608
         )

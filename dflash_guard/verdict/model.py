@@ -10,21 +10,9 @@ import pyarrow as pa
 from dflash_guard.contract.model import Contract
 from dflash_guard.errors import ExitCode
 from dflash_guard.shards.model import LeftOut, Seal
+from dflash_guard.verdict.failures import Failures
 
-__all__ = ["FAILURES", "Counts", "RuleResult", "Verdict"]
-
-FAILURES = pa.schema(
-    [
-        ("rule", pa.string()),
-        ("level", pa.string()),
-        ("shard", pa.string()),  # null: the whole data set
-        ("row", pa.int64()),  # null: the whole shard
-        ("line", pa.int64()),
-        ("sample_id", pa.string()),
-        ("detail", pa.string()),
-    ]
-)
-
+__all__ = ["Counts", "RuleResult", "Verdict"]
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
@@ -72,7 +60,7 @@ class Verdict:
         exit_code: The process exit status that goes with it.
         contract: The effective contract.
         counts, rules: What was judged, and how it came out.
-        failures: Every failing row (schema FAILURES), complete.
+        found: Every failing row, complete: `failures` reads them.
         seals: Every shard with its sha256, in order.
         left_out: Files of the folder that are no shards.
         data: DATA as given.
@@ -85,7 +73,7 @@ class Verdict:
     contract: Contract
     counts: Counts
     rules: tuple[RuleResult, ...]
-    failures: pa.Table
+    found: Failures
     seals: tuple[Seal, ...]
     left_out: tuple[LeftOut, ...]
     data: tuple[str, ...]
@@ -97,3 +85,8 @@ class Verdict:
     def passed(self) -> bool:
         """Whether the data passed (warnings allowed)."""
         return self.result == "pass"
+
+    @property
+    def failures(self) -> pa.Table:
+        """Every failing row, with rule, level, shard, row, line, sample_id and detail."""
+        return self.found.table()
