@@ -41,3 +41,12 @@ coalesce(failure, 'finish_reason is ' || finish_reason)
 
 -- repetition-loop
 format('one phrase on end covers {:.0f} % of {} characters', 100 * loop_share, greatest(answer_chars, thinking_chars))
+
+-- unknown-prompt
+format('id {} is not upstream', shown(id))
+
+-- changed-prompt
+format('id {} is upstream with another prompt', shown(id))
+
+-- lost-turns
+format('{} user turns, {} upstream', user_turns, upstream_user_turns)

@@ -88,3 +88,12 @@ concat('position ', duplicate_end_at, ': a second end token in a row')
 
 -- supervised-padding
 concat('position ', padding_supervised_at, ': supervised after the end of the last turn')
+
+-- unknown-prompt
+format('id {} is not upstream', shown(id))
+
+-- lost-thinking
+'the upstream turn has thinking, none is supervised here'
+
+-- lossy-thinking
+format('upstream has thinking on {} turns, {} are supervised here', upstream_thinking_turns, kept_thinking::BIGINT)

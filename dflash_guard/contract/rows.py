@@ -76,8 +76,17 @@ def _polars_type(of: pa.DataType) -> "pl.DataType | type[pl.DataType]":
     return empty.schema["x"]
 
 
-def prepare(connection: duckdb.DuckDBPyConnection, contract: Contract, *, manifest_generator: bool) -> None:
-    """Make the view `judged` out of `facts`, and what details need, on a connection."""
+def prepare(
+    connection: duckdb.DuckDBPyConnection, contract: Contract, *, manifest_generator: bool, upstream: bool = False
+) -> None:
+    """Make the view `judged` out of `facts`, and what details need, on a connection.
+
+    Args:
+        connection: One that has `facts` (and `upstream`, for cross-stage rules).
+        contract: The effective contract.
+        manifest_generator: Whether the data set's manifest says who made its rows.
+        upstream: Whether there is an upstream to compare with.
+    """
     bounds = {
         f"{name}.{field}": float(value)
         for name, setting in contract.rules.items()
@@ -95,6 +104,9 @@ def prepare(connection: duckdb.DuckDBPyConnection, contract: Contract, *, manife
     if contract.stage != "tokenized":
         connection.execute(sql("judged_text.sql", package))
     connection.execute(sql(f"judged_{contract.stage}.sql", package))
+    if upstream:
+        connection.execute("ALTER VIEW judged RENAME TO judged_alone")
+        connection.execute(sql(f"judged_{contract.stage}_upstream.sql", package))
 
 
 def judge_rows(connection: duckdb.DuckDBPyConnection, contract: Contract) -> dict[str, int]:
@@ -127,6 +139,8 @@ def judge_rows(connection: duckdb.DuckDBPyConnection, contract: Contract) -> dic
 def judged_rules(connection: duckdb.DuckDBPyConnection, contract: Contract) -> list[str]:
     """The rules of the contract that have a column in `judged`."""
     columns = set(connection.sql("SELECT * FROM judged LIMIT 0").columns)
+    if not contract.target:
+        columns.discard("wrong-model")  # there is nothing to compare with: not judged is not passed
     return [name for name, setting in contract.rules.items() if name in columns and not setting.ignored]
 
 

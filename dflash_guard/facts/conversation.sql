@@ -117,6 +117,7 @@ SELECT
     list_transform(list_filter(turns, lambda x: x.letter NOT IN ('a', 'c')), lambda x: hash(x.letter, x.digest)) AS prompt_trail,
     CASE WHEN is_given(r.tools) THEN hash(as_json(r.tools)::VARCHAR) END AS tools_digest,
     len(list_filter(turns, lambda x: x.letter IN ('a', 'c') AND x.thinks))::INTEGER AS thinking_turns,
+    array_to_string(list_transform(turns, lambda x: CASE WHEN x.thinks THEN 'y' ELSE 'n' END), '') AS thinking_code,
     coalesce(
         r.enable_thinking::VARCHAR,
         CASE WHEN is_given(r.chat_template_kwargs) THEN json_extract(r.chat_template_kwargs, '$.enable_thinking')::VARCHAR END

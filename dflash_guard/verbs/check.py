@@ -3,6 +3,7 @@
 import os
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.judgement import Judgement, RowCounts
 from dflash_guard.verdict.failures import FAILURES, Failures
 from dflash_guard.verdict.model import Counts, RuleResult, Verdict
-from dflash_guard.verdict.statement import statement_of, write_statement
+from dflash_guard.verdict.statement import passed_rows, statement_of, write_statement
 
 __all__ = ["check"]
 
@@ -77,8 +78,11 @@ def check(
             listing.shards, effective, folder.facts, jobs=threads, memory_limit=memory_limit, progress=progress or _unseen
         )
         with Judgement(scan, effective, scratch=folder.scratch(run_id), jobs=threads, memory_limit=memory_limit) as judgement:
+            if upstream is not None and stage != "prompts":
+                judgement.compare_with(_scan_upstream(upstream, effective, threads, memory_limit))
             counts = judgement.judge(manifest_generator=False)
-            broken = _shard_failures(scan, effective)
+            accounts = _account(upstream, effective, judgement)
+            broken = pa.concat_tables([_shard_failures(scan, effective), _as_failures(accounts, effective)])
             if not scan.rows and not any(level == "error" for level in broken["level"].to_pylist()):
                 raise NothingToJudgeError(_say_empty(listing), hint="check that the stage before has written its rows.")
             failures = folder.run(run_id) / "failures.parquet"
@@ -86,7 +90,7 @@ def check(
                 judgement.write_failures(temporary, counts, broken, redact=redact)
     finally:
         folder.clean(run_id)
-    rules = _results(effective, counts, broken, scan.rows, upstream)
+    rules = _results(effective, counts, broken, scan.rows, upstream, accounts)
     verdict = _verdict(effective, rules, counts, scan, listing, given, folder, failures, started, fail_on)
     write_statement(folder.verdict(stage), statement_of(verdict, {"failures": failures}))
     return verdict
@@ -106,6 +110,41 @@ def _shard_failures(scan: Scan, contract: Contract) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=FAILURES)
 
 
+def _scan_upstream(upstream: str | Path, contract: Contract, jobs: int, memory_limit: str | None) -> Scan:
+    """The facts of the upstream data set, as completions: they hold the prompt of any conversation."""
+    shards = find_shards([upstream]).shards
+    reading = load_contract(None, stage="completions", family=contract.family.name)
+    facts = GuardFolder.locate([upstream]).facts
+    return scan_shards(shards, reading, facts, jobs=jobs, memory_limit=memory_limit, progress=_unseen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Accounts:
+    """Whether every row that passed upstream is here: None where nobody can tell."""
+
+    expected: int | None
+    found: int
+
+    @property
+    def failed(self) -> bool:
+        return self.expected is not None and self.expected != self.found
+
+
+def _account(upstream: str | None, contract: Contract, judgement: Judgement) -> _Accounts:
+    setting = contract.rules.get("unaccounted-rows")
+    if upstream is None or setting is None or setting.ignored:
+        return _Accounts(None, 0)
+    return _Accounts(passed_rows(GuardFolder.locate([upstream])), judgement.ids)
+
+
+def _as_failures(accounts: _Accounts, contract: Contract) -> pa.Table:
+    if not accounts.failed:
+        return FAILURES.empty_table()
+    detail = f"{accounts.found:,} ids here, {accounts.expected:,} rows passed upstream"
+    row = {"rule": "unaccounted-rows", "level": contract.rules["unaccounted-rows"].level, "detail": detail}
+    return pa.Table.from_pylist([row], schema=FAILURES)
+
+
 def _say_empty(listing: Listing) -> str:
     if len(listing.shards) == 1:
         return f"{listing.shards[0].name} holds no row."
@@ -113,7 +152,7 @@ def _say_empty(listing: Listing) -> str:
 
 
 def _results(
-    contract: Contract, counts: RowCounts, broken: pa.Table, rows: int, upstream: str | None
+    contract: Contract, counts: RowCounts, broken: pa.Table, rows: int, upstream: str | None, accounts: _Accounts
 ) -> tuple[RuleResult, ...]:
     shards_failing: dict[str, int] = {}
     for name in broken["rule"].to_pylist():
@@ -124,7 +163,8 @@ def _results(
             continue
         failing = counts.failing.get(name, 0) + shards_failing.get(name, 0)
         skipped = None
-        if name not in counts.failing and CATALOG[name].scope != "shard":
+        judged_here = name in counts.failing or (name == "unaccounted-rows" and accounts.expected is not None)
+        if not judged_here and CATALOG[name].scope != "shard":
             skipped = _why_skipped(name, contract, rows, upstream)
         beyond = shards_failing.get(name, 0) > 0 or counts.failing.get(name, 0) > setting.tolerance * rows
         results.append(
@@ -150,6 +190,14 @@ def _why_skipped(name: str, contract: Contract, rows: int, upstream: str | None)
         return "distribution rules are not judged by this version"
     if upstream is None and rule.scope == "cross":
         return "no upstream was given"
+    if name == "unaccounted-rows":
+        return "no upstream was given" if upstream is None else "the upstream data set has no verdict"
+    if name == "wrong-model":
+        return "the contract names no target"
+    if name in ("tokenizer-mismatch", "template-mismatch"):
+        return "no manifest records the digests"
+    if name in ("changed-prompt", "lost-turns"):
+        return "no manifest records the prompts"
     return "not judged by this version"
 
 

@@ -57,6 +57,7 @@ class Judgement:
         self.connection = duckdb.connect(config={"threads": jobs or os.cpu_count() or 1})
         self.connection.execute("SET temp_directory = ?", [str(scratch)])
         self.connection.execute("SET memory_limit = ?", [memory_limit or MEMORY])
+        self._upstream = False
         self.shard_names = [seal.shard.name for seal in scan.seals]
         self._read(scan)
 
@@ -93,6 +94,14 @@ class Judgement:
         """Make a table of the rows whose key stands on an earlier row, with that row's place."""
         self.connection.execute(_sql("earlier.sql").replace("earlier_rows", table).replace("key_of_row", key))
 
+    def compare_with(self, upstream: Scan) -> None:
+        """Let cross-stage rules be judged against an upstream data set, scanned as completions."""
+        files = [path for path in upstream.facts if path]
+        if files and self.has_rows:
+            self.connection.execute("SET VARIABLE upstream_files = ?", [files])
+            self.connection.execute(_sql("upstream.sql"))
+            self._upstream = True
+
     def judge(self, *, manifest_generator: bool) -> RowCounts:
         """Run the row rules.
 
@@ -101,7 +110,7 @@ class Judgement:
         """
         if not self.has_rows:
             return RowCounts({}, 0, 0, 0)
-        prepare(self.connection, self.contract, manifest_generator=manifest_generator)
+        prepare(self.connection, self.contract, manifest_generator=manifest_generator, upstream=self._upstream)
         failing = judge_rows(self.connection, self.contract)
         conditions = self._conditions([name for name, count in failing.items() if count])
         rows = self.rows
@@ -118,6 +127,11 @@ class Judgement:
     def rows(self) -> int:
         """Rows that have facts."""
         return self._one("SELECT count(*) FROM raw_facts") if self.has_rows else 0
+
+    @property
+    def ids(self) -> int:
+        """Distinct ids."""
+        return self._one("SELECT count(DISTINCT id) FROM raw_facts") if self.has_rows else 0
 
     def _setting(self, name: str) -> RuleSetting:
         return self.contract.rules[name]

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dflash_guard.shards.writer import write_whole
+from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.model import RuleResult, Verdict
 
-__all__ = ["PREDICATE_TYPE", "statement_of", "write_statement"]
+__all__ = ["PREDICATE_TYPE", "passed_rows", "statement_of", "write_statement"]
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:dflash-guard:predicate:verdict:v1"
@@ -75,6 +76,16 @@ def statement_of(verdict: Verdict, files: Mapping[str, Path]) -> dict[str, Any]:
 def write_statement(path: Path, statement: Mapping[str, Any]) -> None:
     """Write a statement: sorted keys, no white space, one newline at the end; whole or not at all."""
     write_whole(path, (json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n").encode())
+
+
+def passed_rows(folder: GuardFolder) -> int | None:
+    """How many rows of a data set passed, by its verdict as text (completions before prompts); None without one."""
+    for stage in ("completions", "prompts"):
+        path = folder.verdict(stage)
+        if path.is_file():
+            counts = json.loads(path.read_bytes())["predicate"]["counts"]
+            return int(counts["rows"] - counts["quarantinedRows"])
+    return None
 
 
 def _rule(result: RuleResult) -> dict[str, Any]:

@@ -1,0 +1,119 @@
+"""`check` against what people would use instead, side by side in one run, as ratios.
+
+    python -m benchmarks.check [--rows N] [--runs N] [--dir DIR] [--write docs/benchmarks.md]
+
+Commands alternate, medians count, and what `check` costs on four rows is taken off and stated apart.
+"""
+
+import argparse
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.datasets import write_incident_prompts, write_incident_tokenized
+from benchmarks.measure import Figures, medians, run
+
+STAGES = ("tokenized", "prompts")
+FULL = 913_786
+
+
+def main() -> None:
+    """Measure, print, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=FULL)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--dir", type=Path)
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    folder = options.dir or Path(tempfile.mkdtemp(prefix="dflash-bench-"))
+    try:
+        page = _page(folder, options.rows, options.runs)
+    finally:
+        if options.dir is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    print(page)  # noqa: T201
+    if options.write:
+        options.write.write_text(page, encoding="utf-8")
+
+
+def _page(folder: Path, rows: int, runs: int) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [_head(rows, runs)]
+    for stage in STAGES:
+        small, data, triple = (_data(folder, stage, n) for n in (4, rows, 3 * rows))
+        fixed = medians([run(_check(stage, small, folder)) for _ in range(runs)])
+        commands = {
+            "dflash-guard check": _check(stage, data, folder),
+            "hand-written DuckDB query": [sys.executable, "-m", "benchmarks.handwritten", stage, str(data)],
+            "plain Python loop": [sys.executable, "-m", "benchmarks.plain_loops", stage, str(data)],
+            "raw read (cat)": ["cat", str(data)],
+        }
+        found: dict[str, list[Figures]] = {name: [] for name in commands}
+        for _ in range(runs):
+            for name, command in commands.items():
+                found[name].append(run(command))
+        grown = run(_check(stage, triple, folder))
+        lines.append(_section(stage, data, rows, fixed, {name: medians(each) for name, each in found.items()}, grown))
+        triple.unlink()
+    return "\n".join(lines)
+
+
+def _data(folder: Path, stage: str, rows: int) -> Path:
+    path = folder / (f"tokenized-{rows}.arrow" if stage == "tokenized" else f"prompts-{rows}.jsonl")
+    if not path.exists():
+        (write_incident_tokenized if stage == "tokenized" else write_incident_prompts)(path, rows)
+    return path
+
+
+def _check(stage: str, data: Path, folder: Path) -> list[str]:
+    command = [sys.executable, "-m", "dflash_guard", "check", str(data), "--stage", stage]
+    return [*command, "--format", "concise", "--max-failures", "1", "--out", str(folder / "guard" / data.name)]
+
+
+def _head(rows: int, runs: int) -> str:
+    tools = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "pandera", "polars", "numpy"))
+    return f"""# Benchmarks
+
+Made by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {rows:,} rows, medians of {runs} runs, commands in turn on one machine
+({os.cpu_count()} cores, {_processor()}, {platform.system()} {platform.machine()}, Python {platform.python_version()}, {tools}).
+Times are whole processes, files in the page cache. Ratios are without the fixed cost of `check`, which is stated apart.
+"""
+
+
+def _processor() -> str:
+    try:
+        names = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or "unknown processor"
+
+
+def _section(stage: str, data: Path, rows: int, fixed: Figures, found: dict[str, Figures], grown: Figures) -> str:
+    ours = found["dflash-guard check"]
+    net = ours.wall - fixed.wall
+    table = "\n".join(
+        f"| {name} | {each.wall:.2f} | {each.cpu:.2f} | {each.memory:,.0f} | {net / each.wall:.2f} |"
+        for name, each in found.items()
+    )
+    return f"""## `check --stage {stage}`
+
+{rows:,} rows, {data.stat().st_size / 1e9:.2f} GB.
+
+| command | wall s | CPU s | peak MiB | check (net) ÷ this |
+|---|---|---|---|---|
+{table}
+
+- Fixed cost (four rows): {fixed.wall:.2f} s wall, {fixed.cpu:.2f} s of CPU, {fixed.memory:,.0f} MiB.
+- Net of it: {net:.2f} s; {net / found["hand-written DuckDB query"].wall:.2f} × the hand-written query,
+  {found["plain Python loop"].wall / net:.1f} × faster than the plain loop.
+- {3 * rows:,} rows: {grown.wall:.2f} s ({(grown.wall - fixed.wall) / net:.2f} × the time net of the fixed cost), peak {grown.memory:,.0f} MiB.
+"""
+
+
+if __name__ == "__main__":
+    main()
