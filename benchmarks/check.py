@@ -36,7 +36,7 @@ def main() -> None:
     finally:
         if options.dir is None:
             shutil.rmtree(folder, ignore_errors=True)
-    print(page)  # noqa: T201
+    print(page)
     if options.write:
         options.write.write_text(page, encoding="utf-8")
 
@@ -77,17 +77,22 @@ def _check(stage: str, data: Path, folder: Path) -> list[str]:
 
 def _head(rows: int, runs: int) -> str:
     tools = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "pandera", "polars", "numpy"))
+    machine = f"{os.cpu_count()} cores, {_processor()}, {platform.system()} {platform.machine()}"
     return f"""# Benchmarks
 
-Made by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {rows:,} rows, medians of {runs} runs, commands in turn on one machine
-({os.cpu_count()} cores, {_processor()}, {platform.system()} {platform.machine()}, Python {platform.python_version()}, {tools}).
+Made by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {rows:,} rows, medians of {runs} runs, commands in turn
+on one machine ({machine}, Python {platform.python_version()}, {tools}).
 Times are whole processes, files in the page cache. Ratios are without the fixed cost of `check`, which is stated apart.
 """
 
 
 def _processor() -> str:
     try:
-        names = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+        names = [
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ]
     except OSError:
         names = []
     return names[0] if names else platform.processor() or "unknown processor"
@@ -111,7 +116,8 @@ def _section(stage: str, data: Path, rows: int, fixed: Figures, found: dict[str,
 - Fixed cost (four rows): {fixed.wall:.2f} s wall, {fixed.cpu:.2f} s of CPU, {fixed.memory:,.0f} MiB.
 - Net of it: {net:.2f} s; {net / found["hand-written DuckDB query"].wall:.2f} × the hand-written query,
   {found["plain Python loop"].wall / net:.1f} × faster than the plain loop.
-- {3 * rows:,} rows: {grown.wall:.2f} s ({(grown.wall - fixed.wall) / net:.2f} × the time net of the fixed cost), peak {grown.memory:,.0f} MiB.
+- {3 * rows:,} rows: {grown.wall:.2f} s ({(grown.wall - fixed.wall) / net:.2f} × the time, net of the fixed cost),
+  peak {grown.memory:,.0f} MiB.
 """
 
 

@@ -1,6 +1,6 @@
 """The hand-written DuckDB queries, as whole programs.
 
-    python -m benchmarks.handwritten prompts|tokenized FILE
+python -m benchmarks.handwritten prompts|tokenized FILE
 """
 
 import sys
@@ -22,4 +22,4 @@ def run(stage: str, path: str) -> list[tuple[object, ...]]:
 
 
 if __name__ == "__main__":
-    print(run(sys.argv[1], sys.argv[2]))  # noqa: T201
+    print(run(sys.argv[1], sys.argv[2]))

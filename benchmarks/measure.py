@@ -45,7 +45,10 @@ def run(command: Sequence[str]) -> Figures:
 def medians(runs: Sequence[Figures]) -> Figures:
     """The median of each figure; of memory the largest."""
     return Figures(
-        median(r.wall for r in runs), median(r.cpu for r in runs), max(r.memory for r in runs), max(r.code for r in runs)
+        median(r.wall for r in runs),
+        median(r.cpu for r in runs),
+        max(r.memory for r in runs),
+        max(r.code for r in runs),
     )
 
 

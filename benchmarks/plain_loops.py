@@ -1,6 +1,6 @@
 """The plain Python loops that people write: the same questions as the hand-written queries, a row at a time.
 
-    python -m benchmarks.plain_loops prompts|tokenized FILE
+python -m benchmarks.plain_loops prompts|tokenized FILE
 """
 
 import hashlib
@@ -86,4 +86,4 @@ def tokenized(path: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print({"prompts": prompts, "tokenized": tokenized}[sys.argv[1]](sys.argv[2]))  # noqa: T201
+    print({"prompts": prompts, "tokenized": tokenized}[sys.argv[1]](sys.argv[2]))

@@ -1,8 +1,8 @@
 """A guard between the stages of a drafter's training data: nothing passes that has not been judged.
 
-    >>> import dflash_guard as dg
-    >>> verdict = dg.check("shards/", stage="tokenized")  # doctest: +SKIP
-    >>> verdict.passed, verdict.counts, verdict.failures  # doctest: +SKIP
+>>> import dflash_guard as dg
+>>> verdict = dg.check("shards/", stage="tokenized")  # doctest: +SKIP
+>>> verdict.passed, verdict.counts, verdict.failures  # doctest: +SKIP
 """
 
 from typing import TYPE_CHECKING, Any

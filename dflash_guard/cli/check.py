@@ -77,11 +77,11 @@ def check(
     written to the guard folder.
     """
     from dflash_guard import report
-    from dflash_guard.verbs.check import check as judge
     from dflash_guard.cli._console import colourful, note
     from dflash_guard.cli._console import out as print_out
     from dflash_guard.cli._outputs import asked_for, under_github, write
     from dflash_guard.cli._progress import progress
+    from dflash_guard.verbs.check import check as judge
 
     files = asked_for(output or [])
     with progress(sys.stderr) as advance:

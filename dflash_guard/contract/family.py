@@ -78,7 +78,7 @@ def _read_family(path: Path) -> Family:
     texts = {key: tuple(value.text() for value in values[key].items()) for key in ("turn_texts", "control_texts", "thinking_tags")}
     if not texts["turn_texts"]:
         raise values["turn_texts"].place.wrong("must not be empty", "list the text that begins a turn first.")
-    if len(texts["thinking_tags"]) != 2:  # noqa: PLR2004
+    if len(texts["thinking_tags"]) != 2:
         raise values["thinking_tags"].place.wrong("must be two texts", "write the opening and the closing tag.")
     return Family(
         name=name,
@@ -112,7 +112,7 @@ def _blank(value: Value, vocab_size: int) -> tuple[int, ...]:
     for each in value.items():
         if each.node.id == "sequence":
             ends = _ids(each, vocab_size)
-            if len(ends) != 2 or ends[0] > ends[1]:  # noqa: PLR2004
+            if len(ends) != 2 or ends[0] > ends[1]:
                 raise each.place.wrong("a range must be two ids, the lower first", "write [197, 201] for the ids from 197 to 201.")
             blank.update(range(ends[0], ends[1] + 1))
         else:

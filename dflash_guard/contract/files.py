@@ -74,7 +74,7 @@ class Value:
             what: What a key is, in words, for the error.
         """
         if not isinstance(self.node, yaml.MappingNode):
-            names = f" of {', '.join(allowed)}" if allowed is not None and len(allowed) <= 16 else ""  # noqa: PLR2004
+            names = f" of {', '.join(allowed)}" if allowed is not None and len(allowed) <= 16 else ""
             raise self.place.wrong(f"must be a mapping{names}, not {self._said()}", "write `key: value` lines.")
         found: dict[str, Value] = {}
         for key, value in self.node.value:
@@ -127,7 +127,7 @@ class Value:
         """A finite number."""
         if not isinstance(self.node, yaml.ScalarNode):
             raise self.place.wrong(f"must be a number, not {self._said()}", "write one number.")
-        if self.node.style is not None:
+        if self.node.style:  # quotes; plain text has none, or an empty one
             raise self.place.wrong(f"must be a number, not the text {self.node.value!r}", "write it without quotes.")
         return number(self.node.value, self.place)
 
@@ -156,7 +156,7 @@ class Value:
             return "a list"
         if self.is_null:
             return "nothing"
-        return _cut(self.node.value) if self.node.style is None else _cut(repr(self.node.value))
+        return _cut(self.node.value) if not self.node.style else _cut(repr(self.node.value))
 
 
 def number(text: str, place: Place) -> int | float:
@@ -167,7 +167,7 @@ def number(text: str, place: Place) -> int | float:
     """
     if _NUMBER.fullmatch(text):
         plain = text.replace("_", "")
-        value = int(plain) if plain.lstrip("+-").isdigit() and len(plain) < 20 else float(plain)  # noqa: PLR2004
+        value = int(plain) if plain.lstrip("+-").isdigit() and len(plain) < 20 else float(plain)
         if math.isfinite(value):
             return value
     if _NUMBER.fullmatch(text) or _NO_NUMBER.fullmatch(text):
@@ -181,11 +181,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]}?"
-    return f"known are {', '.join(names)}." if len(names) <= 16 else "`dflash-guard rules` lists all."  # noqa: PLR2004
+    return f"known are {', '.join(names)}." if len(names) <= 16 else "`dflash-guard rules` lists all."
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:59]}…"  # noqa: PLR2004
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def is_file_name(name: str) -> bool:

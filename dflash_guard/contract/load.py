@@ -18,7 +18,7 @@ from dflash_guard.contract.family import DEFAULT_FAMILY, load_family
 from dflash_guard.contract.files import Place, Value, at_top, find, is_file_name, known_names, nearest, read
 from dflash_guard.contract.model import Contract, Declaration, Family, Mode, RuleSetting, Stage
 from dflash_guard.contract.settings import Changes, at_least_as_strict, known_rule, refuse_ignored
-from dflash_guard.errors import ContractError, UsageError
+from dflash_guard.errors import UsageError
 
 __all__ = ["KEYS", "Draft", "at_least_as_strict", "digest_of", "load_contract", "read_contract"]
 
@@ -358,7 +358,7 @@ def _take_mix(said: Value) -> Mapping[str, tuple[float, float]]:
     mix: dict[str, tuple[float, float]] = {}
     for name, value in said.mapping().items():
         bounds = [each.number() for each in value.items()]
-        if len(bounds) != 2 or not 0 <= bounds[0] <= bounds[1] <= 1:  # noqa: PLR2004
+        if len(bounds) != 2 or not 0 <= bounds[0] <= bounds[1] <= 1:
             raise value.place.wrong("must be [min, max], two shares from 0 to 1", "write [0.2, 0.4] for 20 to 40 per cent.")
         mix[name] = (float(bounds[0]) + 0.0, float(bounds[1]) + 0.0)
     if not mix:
@@ -410,7 +410,7 @@ def _pattern(said: Value) -> str:
 
 
 def _try_re2(pattern: str, place: Place, hint: str) -> None:
-    import duckdb  # noqa: PLC0415 - heavy, and few contracts have a pattern
+    import duckdb
 
     try:
         duckdb.connect().execute("SELECT regexp_extract('', ?, 0)", [pattern]).fetchall()

@@ -109,6 +109,7 @@ class Contract:
         source, id: Declared provenance, None where rows must carry it themselves.
         target: Name of the target model; "" where the contract names none.
         aliases: Role alias → role.
+        family_from, mode_from: Who named them: `option`, `contract`, `data` or `default`.
     """
 
     name: str
@@ -124,3 +125,5 @@ class Contract:
     id: Declaration | None = None
     target: str = ""
     aliases: Mapping[str, str] | None = None
+    family_from: str = "option"
+    mode_from: str = "option"

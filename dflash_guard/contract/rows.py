@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     import pandera.polars as pandera
     import polars as pl
 
-__all__ = ["BATCH_ROWS", "compile_schema", "count_failing", "details", "failing_sql", "judge_rows", "judged_rules", "prepare"]
+__all__ = [
+    "BATCH_ROWS",
+    "compile_schema",
+    "count_failing",
+    "details",
+    "failing_sql",
+    "judge_rows",
+    "judged_rules",
+    "prepare",
+]
 
 BATCH_ROWS = 500_000
 Kind = Literal["flag", "turn", "at_least", "at_most", "below"]
@@ -60,7 +69,12 @@ def _check(name: str, setting: RuleSetting, of: pa.DataType) -> "tuple[pandera.C
     options: dict[str, Any] = {"name": name, "ignore_na": False}
     if name in _NUMBERS:
         kind, bound = _NUMBERS[name]
-        make = {"at_least": pandera.Check.ge, "at_most": pandera.Check.le, "below": pandera.Check.lt}[kind]
+        makers: dict[str, Any] = {
+            "at_least": pandera.Check.ge,
+            "at_most": pandera.Check.le,
+            "below": pandera.Check.lt,
+        }
+        make = makers[kind]
         return make(setting.bound[bound], **options), _polars_type(of)
     if pa.types.is_boolean(of):
         return pandera.Check.eq(value=False, **options), pl.Boolean
@@ -94,7 +108,9 @@ def prepare(
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
     connection.execute("SET VARIABLE bounds = map(?, ?)", [list(bounds), list(bounds.values())])
-    connection.execute("SET VARIABLE sources = ?::VARCHAR[]", [list(contract.sources) if contract.sources is not None else None])
+    connection.execute(
+        "SET VARIABLE sources = ?::VARCHAR[]", [list(contract.sources) if contract.sources is not None else None]
+    )
     connection.execute("SET VARIABLE mode = ?", [contract.mode])
     connection.execute("SET VARIABLE target = ?", [contract.target])
     connection.execute("SET VARIABLE manifest_generator = ?", [manifest_generator])

@@ -237,7 +237,7 @@ CONVERSATION_RULES: Final = (
         bounds=(Bound("min", 20, "count", "higher", "characters of the last assistant turn"),),
         fact="response_chars",
         says="The old last answer of a prompt row, where there is one, is more than a stub.",
-        why="A stub such as \"OK.\" must not reach training, where it teaches canned replies and early ends. "
+        why='A stub such as "OK." must not reach training, where it teaches canned replies and early ends. '
         "Here it does no harm, as long as the answer is generated anew.",
         fix="Regenerate the answers with `dflash-guard generate DATA`; do not tokenise these rows as they are.",
         passing='{"id": "a", "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": '

@@ -64,7 +64,7 @@ PROVENANCE_RULES: Final = (
         says="No prompt stands on an earlier row too.",
         why="Every copy is generated, tokenised and trained on again: GPU hours for tokens that the drafter has "
         "seen, and a held-out set that is no longer held out.",
-        fix="Keep the first row of each prompt. `dflash-guard sql DATA \"SELECT shard, row FROM failures WHERE rule = "
+        fix='Keep the first row of each prompt. `dflash-guard sql DATA "SELECT shard, row FROM failures WHERE rule = '
         "'duplicate-prompt'\"` lists the others.",
         passing='{"id": "a", "messages": [{"role": "user", "content": "2+2?"}]}\n'
         '{"id": "b", "messages": [{"role": "user", "content": "2+3?"}]}',

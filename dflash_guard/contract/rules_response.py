@@ -46,7 +46,7 @@ RESPONSE_RULES: Final = (
         example_stage="completions",
         says="Thinking and answer together are at least 20 characters, unless there are tool calls.",
         why="A few tokens are shorter than one draft block, so there is next to nothing to learn from them. A set full "
-        "of \"OK.\" trains a drafter that says it everywhere.",
+        'of "OK." trains a drafter that says it everywhere.',
         fix="Regenerate with the target's own sampling and thinking settings. Where short answers are what was asked "
         "for, lower the bound: `--set short-response.min=1`.",
         passing=_row('"reasoning_content": "Two and two make four.", "content": "4"'),

@@ -77,7 +77,7 @@ TOKEN_RULES: Final = (
         example_options="--set few-loss-tokens.min=8",
         says="At least 32 tokens are supervised: two blocks of 16.",
         why="A drafter learns whole blocks. A row with fewer supervised tokens than two blocks has hardly an anchor whose "
-        "block is not mostly past the end; six tokens are an empty think block and \"OK.\".",
+        'block is not mostly past the end; six tokens are an empty think block and "OK.".',
         fix="Find out why the answers are short (`dflash-guard autopsy DATA` prints them), and regenerate. For another "
         "block size set twice that: `--set few-loss-tokens.min=16`.",
         passing=_GOOD,

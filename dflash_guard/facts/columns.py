@@ -9,6 +9,7 @@ import pyarrow as pa
 from dflash_guard.contract.model import Contract
 from dflash_guard.facts.sql import sql
 from dflash_guard.facts.tokens import column_problem
+from dflash_guard.shards.columnar import FAULT_COLUMN
 from dflash_guard.shards.jsonl import TEXT_COLUMNS
 from dflash_guard.shards.model import Seal, ShardFault
 
@@ -33,13 +34,15 @@ def schema_faults(stage: str, schema: pa.Schema, rows: int) -> list[ShardFault]:
     """Say which needed column of a columnar shard is absent, or of a type that cannot be read."""
     if stage == "tokenized":
         return _missing(schema, ("input_ids",)) + _missing(schema, ("loss_mask", "labels")) + _token_types(schema, rows)
+    found = _found(schema, _TURNS)
     faults = _missing(schema, _TURNS)
-    faults += [
-        ShardFault("column-type", f"column {name!r} is of type null, though the shard has {rows:,} rows")
-        for name in _TURNS
-        if rows and name in schema.names and pa.types.is_null(schema.field(name).type) and len(_found(schema, _TURNS)) == 1
-    ]
+    if rows and len(found) == 1 and pa.types.is_null(schema.field(found[0]).type):
+        faults.append(_null_type(found[0], rows))
     return faults
+
+
+def _null_type(name: str, rows: int) -> ShardFault:
+    return ShardFault("column-type", f"column {name!r} is of type null, though the shard has {rows:,} rows")
 
 
 def _missing(schema: pa.Schema, any_of: tuple[str, ...]) -> list[ShardFault]:
@@ -58,16 +61,12 @@ def _found(schema: pa.Schema, names: Sequence[str]) -> list[str]:
 
 def _token_types(schema: pa.Schema, rows: int) -> list[ShardFault]:
     faults = []
-    for name in ("input_ids", _found(schema, ("loss_mask", "labels"))[:1]):
-        for each in [name] if isinstance(name, str) else name:
-            if each not in schema.names:
-                continue
-            field = schema.field(each)
-            if pa.types.is_null(field.type):
-                if rows:
-                    faults.append(ShardFault("column-type", f"column {each!r} is of type null, though the shard has {rows:,} rows"))
-            elif problem := column_problem(field):
-                faults.append(ShardFault("column-type", problem))
+    for name in [*_found(schema, ("input_ids",)), *_found(schema, ("loss_mask", "labels"))[:1]]:
+        field = schema.field(name)
+        if pa.types.is_null(field.type):
+            faults += [_null_type(name, rows)] if rows else []
+        elif problem := column_problem(field):
+            faults.append(ShardFault("column-type", problem))
     return faults
 
 
@@ -77,7 +76,7 @@ def drift(stage: str, seals: Sequence[Seal]) -> dict[int, str]:
     The reference is the most frequent form, the first shard's on a tie.
     """
     forms = {i: _form(stage, seal.schema) for i, seal in enumerate(seals) if seal.schema is not None}
-    if len(set(forms.values())) < 2:  # noqa: PLR2004
+    if len(set(forms.values())) < 2:
         return {}
     counts = Counter(forms.values())
     reference = max(counts, key=lambda form: counts[form])  # the first of equals: Counter keeps the order
@@ -116,7 +115,7 @@ def _kind(of: pa.DataType) -> str:
 
 
 def _is_list(of: pa.DataType) -> bool:
-    return (
+    return bool(
         pa.types.is_list(of) or pa.types.is_large_list(of) or pa.types.is_fixed_size_list(of)
         or pa.types.is_list_view(of) or pa.types.is_large_list_view(of)
     )  # fmt: skip
@@ -135,28 +134,25 @@ class Columns:
 
     def to_text(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Columnar conversations as text rows (columns of `jsonl.TEXT_COLUMNS`): each row one JSON object."""
-        faulty = rows.column("__fault__") if "__fault__" in rows.schema.names else None
         table = pa.table(rows)
-        if faulty is not None:
-            table = table.drop_columns(["__fault__"])
+        if FAULT_COLUMN in table.column_names:
+            table = table.drop_columns([FAULT_COLUMN])
         self._connection.register("columns", table)
         text = self._connection.sql("SELECT to_json(c)::VARCHAR AS text FROM columns AS c").to_arrow_table()["text"]
         count = rows.num_rows
-        bad = pa.nulls(count, pa.string()) if faulty is None else faulty
-        return pa.record_batch(
-            [
-                pa.nulls(count, pa.int64()),
-                text.combine_chunks().cast(pa.string()),
-                pa.array(["invalid-text" if b else None for b in bad.to_pylist()], pa.string()) if faulty is not None else bad,
-                pa.array([f"column {b!r} holds bytes that are not UTF-8" if b else None for b in bad.to_pylist()], pa.string())
-                if faulty is not None
-                else bad,
-                pa.nulls(count, pa.string()),
-            ],
-            schema=TEXT_COLUMNS,
-        )
+        nothing = pa.nulls(count, pa.string())
+        fault, detail = _text_faults(rows) if FAULT_COLUMN in rows.schema.names else (nothing, nothing)
+        columns = [pa.nulls(count, pa.int64()), text.combine_chunks().cast(pa.string()), fault, detail, nothing]
+        return pa.record_batch(columns, schema=TEXT_COLUMNS)
 
     def to_tokens(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Token rows that came as JSON text as columns; wrong types and absent keys become the row's `fault`."""
         self._connection.register("texts", pa.table(rows))
         return self._connection.sql(sql("token_rows.sql")).to_arrow_table().combine_chunks().to_batches()[0]
+
+
+def _text_faults(rows: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
+    """The fault, and its words, of each row whose text the reader found to be no UTF-8."""
+    bad = rows.column(FAULT_COLUMN).to_pylist()
+    words = [f"column {name!r} holds bytes that are not UTF-8" if name else None for name in bad]
+    return pa.array(["invalid-text" if name else None for name in bad], pa.string()), pa.array(words, pa.string())

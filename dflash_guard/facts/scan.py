@@ -26,11 +26,13 @@ from dflash_guard.errors import GuardError, JudgeError
 from dflash_guard.facts.columns import Columns, drift, schema_faults, wanted_columns
 from dflash_guard.facts.loops import LoopBound, loop_share
 from dflash_guard.facts.sql import sql
-from dflash_guard.facts.tokens import TOKEN_COLUMNS, scan_tokens
+from dflash_guard.facts.tokens import TOKEN_COLUMNS, column_problem, scan_tokens
 from dflash_guard.shards.model import Batch, Seal, Shard, ShardFault
 from dflash_guard.shards.reader import ShardReader
 
-__all__ = ["Scan", "facts_key", "scan_shards"]
+__all__ = ["Scan", "facts_key", "first_ids", "scan_shards"]
+
+_PEEK = 1000  # rows that tell the family
 
 Progress = Callable[[int], None]
 FACTS_VERSION = 1  # raised whenever a fact's meaning changes
@@ -38,9 +40,16 @@ _PLACE = [("shard", pa.int32()), ("row", pa.int64()), ("line", pa.int64())]
 _FAULT = [("fault", pa.string()), ("fault_detail", pa.string()), ("stray", pa.string())]
 TEXT_ROWS = pa.schema([*_PLACE, *_FAULT, ("text", pa.string()), ("shard_source", pa.string())])
 TOKEN_ROWS = pa.schema(
-    [*_PLACE, *_FAULT, ("id", pa.string()), ("source", pa.string()), ("turn", pa.int64()), ("asks_thinking", pa.bool_()),
-     *TOKEN_COLUMNS]
-)  # fmt: skip
+    [
+        *_PLACE,
+        *_FAULT,
+        ("id", pa.string()),
+        ("source", pa.string()),
+        ("turn", pa.int64()),
+        ("asks_thinking", pa.bool_()),
+        *TOKEN_COLUMNS,
+    ]
+)
 _NO_DICTIONARY = {"id", "context_digest", "prompt_trail", "response_digest", "row", "line"}
 
 
@@ -80,7 +89,13 @@ def _plain(contract: Contract) -> Any:
 
 
 def scan_shards(
-    shards: Sequence[Shard], contract: Contract, folder: Path, *, jobs: int, memory_limit: str | None, progress: Progress
+    shards: Sequence[Shard],
+    contract: Contract,
+    folder: Path,
+    *,
+    jobs: int,
+    memory_limit: str | None,
+    progress: Progress,
 ) -> Scan:
     """Read every shard once and write its facts.
 
@@ -111,12 +126,35 @@ def scan_shards(
     except Exception as error:
         if source.error is not None:  # what the generator raised, not what DuckDB made of it
             raise source.error from error
-        message = f"the facts of {source.at()} could not be computed: {type(error).__name__}: {str(error).splitlines()[0]}."
-        raise JudgeError(message, hint="this is a fault of dflash-guard, or too little memory; please report it.") from error
+        message = (
+            f"the facts of {source.at()} could not be computed: {type(error).__name__}: {str(error).splitlines()[0]}."
+        )
+        raise JudgeError(
+            message, hint="this is a fault of dflash-guard, or too little memory; please report it."
+        ) from error
     finally:
         writer.abandon()
         source.close()
         connection.close()
+
+
+def first_ids(shards: Sequence[Shard]) -> list[int] | None:
+    """Token ids of the first rows of the first shard that has any; None where none has."""
+    columns = Columns()
+    for shard in shards:
+        with ShardReader(shard, ["input_ids"]) as reader:
+            for batch in reader:
+                rows = (
+                    batch.rows.slice(0, _PEEK)
+                    if batch.kind == "columns"
+                    else columns.to_tokens(batch.rows.slice(0, _PEEK))
+                )
+                if "input_ids" not in rows.schema.names or column_problem(rows.schema.field("input_ids")):
+                    break
+                ids = pc.drop_null(pc.list_flatten(rows.column("input_ids")))
+                if len(ids):
+                    return [int(each) for each in ids.slice(0, 1_000_000).to_pylist()]
+    return None
 
 
 def _query(connection: duckdb.DuckDBPyConnection, contract: Contract, source: "_Source") -> Iterator[pa.RecordBatch]:
@@ -263,7 +301,9 @@ class _Source:
         if declared.kind == "constant":
             return declared.value
         group = re.compile(declared.value).groupindex["source"]
-        found = duckdb.execute("SELECT regexp_extract(?, ?, ?)", [self.shards[index].name, declared.value, group]).fetchone()
+        found = duckdb.execute(
+            "SELECT regexp_extract(?, ?, ?)", [self.shards[index].name, declared.value, group]
+        ).fetchone()
         return found[0] or None if found else None
 
     def _thread_columns(self) -> Columns:
@@ -299,7 +339,11 @@ def _place(index: int, first_row: int, count: int) -> dict[str, pa.Array]:
 
 def _provenance(rows: pa.RecordBatch, contract: Contract, shard_source: str | None) -> dict[str, pa.Array]:
     count, names = rows.num_rows, rows.schema.names
-    ids = [contract.id.value] if contract.id and contract.id.kind == "column" else ["id", "sample_id", "uuid", "conversation_id"]
+    ids = (
+        [contract.id.value]
+        if contract.id and contract.id.kind == "column"
+        else ["id", "sample_id", "uuid", "conversation_id"]
+    )
     found = [pc.cast(_flat(rows.column(name)), pa.string()) for name in ids if name in names]
     source_name = contract.source.value if contract.source and contract.source.kind == "column" else "source"
     source: pa.Array = pa.nulls(count, pa.string())
@@ -309,7 +353,7 @@ def _provenance(rows: pa.RecordBatch, contract: Contract, shard_source: str | No
         source = pc.cast(text, pa.string())
     asks = rows.column("asks_thinking") if "asks_thinking" in names else None
     if asks is None and "enable_thinking" in names and pa.types.is_boolean(rows.column("enable_thinking").type):
-        asks = pc.fill_null(rows.column("enable_thinking"), True)
+        asks = pc.fill_null(rows.column("enable_thinking"), fill_value=True)
     turn = rows.column("turn") if "turn" in names and pa.types.is_integer(rows.column("turn").type) else None
     return {
         "id": pc.coalesce(*found) if found else pa.nulls(count, pa.string()),
@@ -324,7 +368,7 @@ def _flat(column: pa.Array) -> pa.Array:
 
 
 def _is_text(of: pa.DataType) -> bool:
-    return pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of)
+    return bool(pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of))
 
 
 def _scan_both_kinds(rows: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
@@ -337,7 +381,9 @@ def _scan_both_kinds(rows: pa.RecordBatch, contract: Contract) -> pa.RecordBatch
     if pc.all(has_mask).as_py() or not pc.any(pc.is_valid(rows.column("labels"))).as_py():
         return scan_tokens(masked, contract.family)
     labelled = rows.drop_columns(["loss_mask"]).filter(pc.invert(has_mask))
-    both = pa.Table.from_batches([scan_tokens(masked.filter(has_mask), contract.family), scan_tokens(labelled, contract.family)])
+    both = pa.Table.from_batches(
+        [scan_tokens(masked.filter(has_mask), contract.family), scan_tokens(labelled, contract.family)]
+    )
     place = pa.concat_arrays([pc.indices_nonzero(has_mask), pc.indices_nonzero(pc.invert(has_mask))])
     return both.take(pc.sort_indices(place)).combine_chunks().to_batches()[0]
 

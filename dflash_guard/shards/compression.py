@@ -104,7 +104,7 @@ class Zstd:
         out: list[bytes] = []
         rest = memoryview(self._kept + stored if self._kept else stored)
         self._kept = b""
-        while len(rest) and self.fault is None:
+        while rest and self.fault is None:
             if self._skip:
                 step = min(self._skip, len(rest))
                 rest, self._skip = rest[step:], self._skip - step
@@ -122,7 +122,7 @@ class Zstd:
             self._kept = bytes(rest)
             return rest[:0]
         head = bytes(rest[:_HEADER])
-        if head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F:  # noqa: PLR2004
+        if head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F:
             self._skip, self._ended = int.from_bytes(head[4:8], "little"), True
             return rest[_HEADER:]
         if head[:4] != b"\x28\xb5\x2f\xfd":

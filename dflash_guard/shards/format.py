@@ -93,7 +93,7 @@ def _tell_magic(head: bytes) -> Told | None:
     for magic, what in _OTHERS.items():
         if head.startswith(magic):
             return _refuse(what, "convert it to JSONL, Parquet or Arrow")
-    if len(head) > 262 and head[257:262] == b"ustar":  # noqa: PLR2004
+    if len(head) > 262 and head[257:262] == b"ustar":
         return _refuse("a tar archive", "unpack it first")
     return None
 
@@ -104,13 +104,13 @@ def _tell_utf(head: bytes) -> str:
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "UTF-16"
     sample = head[:4096]
-    if len(sample) < 8:  # noqa: PLR2004
+    if len(sample) < 8:
         return ""
     nul = [sample[i::2].count(0) / len(sample[i::2]) for i in (0, 1)]
-    if max(nul) > 0.9 > 0.1 > min(nul):  # noqa: PLR2004
+    if max(nul) > 0.9 > 0.1 > min(nul):
         return "UTF-16"
     quarters = [sample[i::4].count(0) / len(sample[i::4]) for i in range(4)]
-    return "UTF-32" if sorted(quarters)[1] > 0.9 > 0.1 > min(quarters) else ""  # noqa: PLR2004
+    return "UTF-32" if sorted(quarters)[1] > 0.9 > 0.1 > min(quarters) else ""
 
 
 def _tell_text(head: bytes, *, whole: bool) -> Told:
@@ -144,7 +144,7 @@ def _is_binary(head: bytes) -> bool:
     sample = head[:4096]
     odd = sum(sample.count(bytes([b])) for b in (*range(1, 9), *range(14, 32)))
     # Lines of NUL bytes are a row each (a file system's gap after a crash); anything else that is mostly odd is no text.
-    return odd > 0.1 * len(sample)  # noqa: PLR2004
+    return odd > 0.1 * len(sample)
 
 
 def _refuse(what: str, hint: str) -> Told:

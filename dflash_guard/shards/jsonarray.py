@@ -124,12 +124,12 @@ def _boundaries(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], int
     at = at[(np.searchsorted(quotes, at) & 1) == 0]
     mark = data[at]
     step = np.zeros(len(at), dtype=np.int64)
-    step[(mark == 0x5B) | (mark == 0x7B)] = 1  # noqa: PLR2004
-    step[(mark == 0x5D) | (mark == 0x7D)] = -1  # noqa: PLR2004
+    step[(mark == 0x5B) | (mark == 0x7B)] = 1
+    step[(mark == 0x5D) | (mark == 0x7D)] = -1
     depth = np.cumsum(step)
     below = np.flatnonzero(depth < 0)
     close = int(at[below[0]]) if len(below) else None
-    commas = at[(mark == 0x2C) & (depth == 0)]  # noqa: PLR2004
+    commas = at[(mark == 0x2C) & (depth == 0)]
     return (commas if close is None else commas[commas < close]), close
 
 

@@ -48,7 +48,7 @@ class LineScanner:
             A batch with the columns of TEXT_COLUMNS, one row a line that is not blank.
         """
         data = padded(block)
-        newlines = np.flatnonzero(data == 0x0A)  # noqa: PLR2004
+        newlines = np.flatnonzero(data == 0x0A)
         starts = np.concatenate([[0], newlines + 1])
         ends = np.concatenate([newlines, [len(data)]])
         if starts[-1] == len(data):  # the last line has its newline
@@ -56,7 +56,7 @@ class LineScanner:
         lines = np.arange(first_line, first_line + len(starts), dtype=np.int64)
         stray: dict[int, str] = {}
         starts, ends, keep = _trim(data, starts, ends, stray)
-        unfinished = len(data) - 1 if last and len(data) and data[-1] != 0x0A else None  # noqa: PLR2004
+        unfinished = len(data) - 1 if last and len(data) and data[-1] != 0x0A else None
         stray = {int(np.count_nonzero(keep[:i])): what for i, what in stray.items() if keep[i]}
         return text_rows(
             Texts(data, starts[keep], ends[keep]), self.forms, lines=lines[keep], stray=stray, unfinished_at=unfinished
@@ -75,13 +75,13 @@ def _trim(
         if data[starts[i] : starts[i] + 3].tobytes() == _BOM:
             starts[i] += 3
             stray[int(i)] = "a byte-order mark before the text"
-    cr = keep & (ends > starts) & (data[np.maximum(ends - 1, 0)] == 0x0D)  # noqa: PLR2004
+    cr = keep & (ends > starts) & (data[np.maximum(ends - 1, 0)] == 0x0D)
     for i in np.flatnonzero(cr):
         stray.setdefault(int(i), "a CR before the line end")
     ends = ends - cr
     # A line that begins with white space may hold nothing else.
     head = data[np.minimum(starts, len(data) - 1)]
-    white = (head == 0x20) | (head == 0x09) | (head == 0x0D)  # noqa: PLR2004
+    white = (head == 0x20) | (head == 0x09) | (head == 0x0D)
     keep = ends > starts
     for i in np.flatnonzero(keep & white):
         keep[i] = bool(data[starts[i] : ends[i]].tobytes().strip(_WHITE))

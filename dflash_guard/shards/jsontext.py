@@ -87,7 +87,7 @@ def _decoder(repeated: list[str]) -> json.JSONDecoder:
 
     def integer(digits: str) -> str:
         # Kept as text: no integer is too long. Beyond 309 digits it is outside the double range.
-        if len(digits) > 309 or (len(digits) > 300 and math.isinf(float(digits))):  # noqa: PLR2004
+        if len(digits) > 309 or (len(digits) > 300 and math.isinf(float(digits))):
             raise _Refused(f"number {_shorten(digits)} is outside the double range")
         return digits
 
@@ -106,10 +106,10 @@ def _without_cut_character(raw: bytes) -> bytes:
     """Drop a UTF-8 sequence that the end of the data cut."""
     for back in range(1, min(4, len(raw) + 1)):
         lead = raw[-back]
-        if lead >= 0xC0:  # noqa: PLR2004
-            wanted = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4  # noqa: PLR2004
+        if lead >= 0xC0:
+            wanted = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
             return raw[:-back] if back < wanted else raw
-        if lead < 0x80:  # noqa: PLR2004
+        if lead < 0x80:
             break
     return raw
 
@@ -158,7 +158,7 @@ def _lone_surrogate(value: object) -> str | None:
 
 def _say_surrogate(code: int) -> str:
     # surrogateescape put the bytes 0x80-0xFF that are no UTF-8 at U+DC80-U+DCFF.
-    if 0xDC80 <= code <= 0xDCFF:  # noqa: PLR2004
+    if 0xDC80 <= code <= 0xDCFF:
         return f"byte 0x{code - 0xDC00:02X} is not UTF-8"
     return f"lone surrogate \\u{code:04x}"
 

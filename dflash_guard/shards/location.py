@@ -156,5 +156,5 @@ def _say_nothing(data: Sequence[str | Path], left_out: list[LeftOut]) -> str:
     if not left_out:
         return f"there is no shard in {where}."
     shown = ", ".join(f"{each.name} ({each.why})" for each in left_out[:3])
-    more = f" and {len(left_out) - 3:,} more" if len(left_out) > 3 else ""  # noqa: PLR2004
+    more = f" and {len(left_out) - 3:,} more" if len(left_out) > 3 else ""
     return f"there is no shard in {where}: left out {shown}{more}."

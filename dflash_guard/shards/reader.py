@@ -153,7 +153,7 @@ class ShardReader:
 
 
 def _line_rows(
-    first: bytes, ended: bool, content: "_Content", faults: list[ShardFault]  # noqa: FBT001
+    first: bytes, ended: bool, content: "_Content", faults: list[ShardFault]
 ) -> Iterator[pa.RecordBatch]:
     """Cut content at newlines; the piece behind the last one waits for the next block."""
     scanner, line = LineScanner(), 1
@@ -182,7 +182,7 @@ def _line_rows(
 
 
 def _array_rows(
-    first: bytes, ended: bool, content: "_Content", faults: list[ShardFault]  # noqa: FBT001
+    first: bytes, ended: bool, content: "_Content", faults: list[ShardFault]
 ) -> Iterator[pa.RecordBatch]:
     scanner = ArrayScanner()
     yield from scanner.feed(first, last=ended)
@@ -239,7 +239,7 @@ class _StoredBytes:
         self._thread = threading.Thread(target=self._run, args=(keep,), name="read-ahead", daemon=True)
         self._thread.start()
 
-    def _run(self, keep: bool) -> None:  # noqa: FBT001
+    def _run(self, keep: bool) -> None:
         try:
             while not self._stopped.is_set():
                 block = os.pread(self._descriptor, _BLOCK, self._read)

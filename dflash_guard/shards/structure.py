@@ -72,7 +72,7 @@ class Marks:
 
 
 def find_marks(block: Bytes) -> Marks:
-    wanted = block < 0x20  # noqa: PLR2004
+    wanted = block < 0x20
     wanted |= block == _QUOTE
     wanted |= block == _BACKSLASH
     wanted |= block == _ZERO
@@ -82,7 +82,7 @@ def find_marks(block: Bytes) -> Marks:
     return Marks(
         quotes=_not_escaped(block, at[byte == _QUOTE], escapes),
         escapes=escapes,
-        controls=at[byte < 0x20],  # noqa: PLR2004
+        controls=at[byte < 0x20],
         zeros=at[byte == _ZERO],
     )
 
@@ -178,7 +178,7 @@ def _mark_leading_zeros(odd: Flags, texts: Texts, marks: Marks, first: Index) ->
     block = texts.block
     at = marks.zeros
     at = at[(at > 0) & (at < len(block) - 1)]
-    at = at[(block[at + 1] - np.uint8(0x30) < 10) & _BEFORE_NUMBER[block[at - 1]]]  # noqa: PLR2004
+    at = at[(block[at + 1] - np.uint8(0x30) < 10) & _BEFORE_NUMBER[block[at - 1]]]
     if len(at):
         owner, inside = _owners(texts, at)
         at, owner = at[inside], owner[inside]
@@ -208,7 +208,7 @@ def _bad_escapes(block: Bytes, escapes: Index) -> Index:
     room = escapes < len(block) - 6
     letter = block[np.minimum(escapes + 1, len(block) - 1)]
     bad = ~_ESCAPABLE[letter]
-    unicode = letter == 0x75  # noqa: PLR2004
+    unicode = letter == 0x75
     bad |= unicode & ~room
     at = escapes[unicode & room]
     if not len(at):
@@ -217,15 +217,15 @@ def _bad_escapes(block: Bytes, escapes: Index) -> Index:
     code = np.zeros(len(at), dtype=np.int32)
     wrong = np.zeros(len(at), dtype=np.bool_)
     for digit in digits:
-        wrong |= digit == 255  # noqa: PLR2004
+        wrong |= digit == 255
         code = code * 16 + digit
-    high, low = (code >> 10) == 0x36, (code >> 10) == 0x37  # noqa: PLR2004
+    high, low = (code >> 10) == 0x36, (code >> 10) == 0x37
     next_low = np.zeros(len(at), dtype=np.bool_)
     next_low[:-1] = low[1:] & (at[1:] == at[:-1] + 6)
     after_high = np.zeros(len(at), dtype=np.bool_)
     after_high[1:] = high[:-1] & (at[1:] == at[:-1] + 6)
     wrong |= (high & ~next_low) | (low & ~after_high)
-    wrong |= (code < 0x20) & (code != 0x09) & (code != 0x0A) & (code != 0x0D)  # noqa: PLR2004
+    wrong |= (code < 0x20) & (code != 0x09) & (code != 0x0A) & (code != 0x0D)
     return np.concatenate([escapes[bad], at[wrong]])
 
 
@@ -321,7 +321,7 @@ def _hash_bytes(block: Bytes, start: Index, end: Index, *, digits: bool) -> Word
             word = _level_digits(word)
         result[live] = _mix(result[live] ^ (word + _SALT[offset // 8]))
         offset += 8
-        live = live[rest > 8]  # noqa: PLR2004
+        live = live[rest > 8]
     return result
 
 

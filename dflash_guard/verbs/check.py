@@ -10,16 +10,17 @@ from pathlib import Path
 import pyarrow as pa
 
 from dflash_guard.contract.catalog import CATALOG
-from dflash_guard.contract.load import load_contract
-from dflash_guard.contract.model import Contract, Stage
-from dflash_guard.errors import ExitCode, NothingToJudgeError
-from dflash_guard.facts.scan import Scan, scan_shards
+from dflash_guard.contract.family import detect_family, family_names
+from dflash_guard.contract.load import load_contract, read_contract
+from dflash_guard.contract.model import Contract, Family, Stage
+from dflash_guard.errors import ExitCode, NothingToJudgeError, UsageError
+from dflash_guard.facts.scan import Scan, first_ids, scan_shards
 from dflash_guard.shards.location import find_shards
 from dflash_guard.shards.model import Listing
 from dflash_guard.shards.writer import whole_path
+from dflash_guard.verdict.failures import FAILURES, Failures
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.judgement import Judgement, RowCounts
-from dflash_guard.verdict.failures import FAILURES, Failures
 from dflash_guard.verdict.model import Counts, RuleResult, Verdict
 from dflash_guard.verdict.statement import passed_rows, statement_of, write_statement
 
@@ -69,15 +70,23 @@ def check(
     started = datetime.now(UTC)
     given = [data] if isinstance(data, str | Path) else list(data)
     listing = find_shards(given)
-    effective = load_contract(contract, stage=stage, mode=mode, family=family, sets=sets, ignore=ignore)
+    draft = read_contract(contract, stage=stage, mode=mode, family=family, sets=sets, ignore=ignore)
+    effective = draft.resolve(_find_family(listing) if stage == "tokenized" and draft.family is None else None)
     folder = GuardFolder.locate(given, out)
     run_id = f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
     threads = jobs or os.cpu_count() or 1
     try:
         scan = scan_shards(
-            listing.shards, effective, folder.facts, jobs=threads, memory_limit=memory_limit, progress=progress or _unseen
+            listing.shards,
+            effective,
+            folder.facts,
+            jobs=threads,
+            memory_limit=memory_limit,
+            progress=progress or _unseen,
         )
-        with Judgement(scan, effective, scratch=folder.scratch(run_id), jobs=threads, memory_limit=memory_limit) as judgement:
+        with Judgement(
+            scan, effective, scratch=folder.scratch(run_id), jobs=threads, memory_limit=memory_limit
+        ) as judgement:
             if upstream is not None and stage != "prompts":
                 judgement.compare_with(_scan_upstream(upstream, effective, threads, memory_limit))
             counts = judgement.judge(manifest_generator=False)
@@ -96,13 +105,31 @@ def check(
     return verdict
 
 
+def _find_family(listing: Listing) -> Family | None:
+    """The target's family by the begin-of-turn ids in the first shard that has ids; None where no shard has any."""
+    ids = first_ids(listing.shards)
+    if ids is None:
+        return None
+    if (family := detect_family(ids)) is None:
+        raise UsageError(
+            "no begin-of-turn id of a known family stands in the token ids.",
+            hint=f"name the target's family: --family {' or '.join(family_names())}.",
+        )
+    return family
+
+
 def _unseen(_: int) -> None:
     pass
 
 
 def _shard_failures(scan: Scan, contract: Contract) -> pa.Table:
     rows = [
-        {"rule": fault.rule, "level": contract.rules[fault.rule].level, "shard": seal.shard.name, "detail": fault.detail}
+        {
+            "rule": fault.rule,
+            "level": contract.rules[fault.rule].level,
+            "shard": seal.shard.name,
+            "detail": fault.detail,
+        }
         for seal in scan.seals
         for fault in seal.faults
         if not contract.rules[fault.rule].ignored

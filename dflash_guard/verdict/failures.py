@@ -39,7 +39,9 @@ class Failures:
 
     def table(self) -> pa.Table:
         """All of them."""
-        return self._shown(self.source if isinstance(self.source, pa.Table) else pq.read_table(self.source, schema=FAILURES))
+        return self._shown(
+            self.source if isinstance(self.source, pa.Table) else pq.read_table(self.source, schema=FAILURES)
+        )
 
     def pieces(self) -> Iterator[pa.Table]:
         """All of them, piece by piece."""

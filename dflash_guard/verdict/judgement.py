@@ -9,7 +9,6 @@ from typing import Self
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dflash_guard.contract.model import Contract, RuleSetting
 from dflash_guard.contract.rows import details, failing_sql, judge_rows, prepare
@@ -82,7 +81,11 @@ class Judgement:
         connection.execute("SET VARIABLE file_shards = ?::INTEGER[]", [[i for _, i in found]])
         connection.execute("SET VARIABLE shard_names = ?", [self.shard_names])
         connection.execute(_sql("facts_view.sql"))
-        key = "CASE WHEN id IS NOT NULL THEN concat(id, ' turn ', turn) END" if self.contract.stage == "tokenized" else "id"
+        key = (
+            "CASE WHEN id IS NOT NULL THEN concat(id, ' turn ', turn) END"
+            if self.contract.stage == "tokenized"
+            else "id"
+        )
         self._find_earlier("earlier_ids", key)
         if self.contract.stage == "prompts":
             self._find_earlier("earlier_prompts", "context_digest")
@@ -151,9 +154,7 @@ class Judgement:
         types = {d[0]: str(d[1]) for d in self.connection.sql("SELECT * FROM judged LIMIT 0").description}
         return {name: failing_sql(name, types[name]) for name in names}
 
-    def write_failures(
-        self, path: Path, counts: RowCounts, shard_failures: pa.Table, *, redact: bool = False
-    ) -> None:
+    def write_failures(self, path: Path, counts: RowCounts, shard_failures: pa.Table, *, redact: bool = False) -> None:
         """Write every failing row, and what is wrong with whole shards, as Parquet.
 
         Raises:
@@ -176,8 +177,9 @@ class Judgement:
             f"COPY (SELECT {names} FROM ({query})) TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION zstd)"  # noqa: S608
         )
         listed = dict(
-            self.connection.execute("SELECT rule, count(*) FROM read_parquet(?) WHERE row IS NOT NULL GROUP BY rule", [str(path)])
-            .fetchall()
+            self.connection.execute(
+                "SELECT rule, count(*) FROM read_parquet(?) WHERE row IS NOT NULL GROUP BY rule", [str(path)]
+            ).fetchall()
         )
         if listed != {name: counts.failing[name] for name in failing}:
             message = "pandera and SQL do not agree on the failing rows."

@@ -14,6 +14,7 @@ from dflash_guard.verdict.failures import Failures
 
 __all__ = ["Counts", "RuleResult", "Verdict"]
 
+
 @dataclass(frozen=True, slots=True)
 class RuleResult:
     """One rule's outcome over the data set.

@@ -75,7 +75,9 @@ def statement_of(verdict: Verdict, files: Mapping[str, Path]) -> dict[str, Any]:
 
 def write_statement(path: Path, statement: Mapping[str, Any]) -> None:
     """Write a statement: sorted keys, no white space, one newline at the end; whole or not at all."""
-    write_whole(path, (json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n").encode())
+    write_whole(
+        path, (json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n").encode()
+    )
 
 
 def passed_rows(folder: GuardFolder) -> int | None:
