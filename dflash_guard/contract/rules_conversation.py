@@ -239,7 +239,7 @@ CONVERSATION_RULES: Final = (
         says="The old last answer of a prompt row, where there is one, is more than a stub.",
         why='A stub such as "OK." must not reach training, where it teaches canned replies and early ends. '
         "Here it does no harm, as long as the answer is generated anew.",
-        fix="Regenerate the answers with `dflash-guard generate DATA`; do not tokenise these rows as they are.",
+        fix="Let the target answer these prompts anew; do not tokenise these rows as they are.",
         passing='{"id": "a", "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": '
         '"Two and two make four."}]}',
         failing='{"id": "a", "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "OK."}]}',

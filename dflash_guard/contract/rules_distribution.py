@@ -22,7 +22,7 @@ DISTRIBUTION_RULES: Final = (
         says="No single response stands on more than 5 % of the rows.",
         why="Each such row is legal by itself, so no row rule sees it. A drafter trained on one sentence a thousand "
         "times drafts that sentence, and the loss falls nicely while it learns to.",
-        fix="`dflash-guard autopsy DATA` prints the response and the sources it comes from. Regenerate those with "
+        fix="The report prints the response. Find the sources it comes from, and regenerate those with "
         "thinking on and the target's sampling.",
         passing="Of 1,000 rows, 12 answer `Yes.`; no answer is more common.",
         failing="Of 1,000 rows, 870 answer `OK.`.",
@@ -38,7 +38,7 @@ DISTRIBUTION_RULES: Final = (
         says="No single count of supervised tokens stands on more than 20 % of the rows.",
         why="Real answers differ in length. One count on most rows is the mark of a canned answer, an empty think block "
         "or a fixed cut, even where the texts differ.",
-        fix="`dflash-guard autopsy DATA` paints the mask over these rows. Check the length limit and the mask builder.",
+        fix="Decode a few of these rows with the mask beside them. Check the length limit and the mask builder.",
         passing="The most common count, 211 tokens, stands on 4 of 1,000 rows.",
         failing="6 supervised tokens on 660 of 1,000 rows.",
     ),
@@ -149,7 +149,7 @@ DISTRIBUTION_RULES: Final = (
         says="Each source's share of the rows is within the contract's `mix`.",
         why="Sources shrink unevenly along the pipeline: code times out, chat does not. The mix that is trained on is "
         "then not the mix that was chosen.",
-        fix="Find the stage where the share changed with `dflash-guard lineage DATA`, and top the source up there. Or "
+        fix="Find the stage where the share changed, and top the source up there. Or "
         "change `mix` in a pull request.",
         passing="`mix: {math: [0.2, 0.4]}`, and math is 31 % of the rows.",
         failing="`mix: {math: [0.2, 0.4]}`, and math is 8 % of the rows.",

@@ -64,8 +64,7 @@ PROVENANCE_RULES: Final = (
         says="No prompt stands on an earlier row too.",
         why="Every copy is generated, tokenised and trained on again: GPU hours for tokens that the drafter has "
         "seen, and a held-out set that is no longer held out.",
-        fix='Keep the first row of each prompt. `dflash-guard sql DATA "SELECT shard, row FROM failures WHERE rule = '
-        "'duplicate-prompt'\"` lists the others.",
+        fix="Keep the first row of each prompt; the failures file of the run lists the others with their place.",
         passing='{"id": "a", "messages": [{"role": "user", "content": "2+2?"}]}\n'
         '{"id": "b", "messages": [{"role": "user", "content": "2+3?"}]}',
         failing='{"id": "a", "messages": [{"role": "user", "content": "2+2?"}]}\n'
@@ -81,8 +80,7 @@ PROVENANCE_RULES: Final = (
         says="It is on record which model, sampling and chat template made each completion.",
         why="A drafter learns to foresee one target under one sampling and one template. Completions of unknown "
         "origin may be another model's: training looks healthy, and acceptance when serving is near 1.",
-        fix="Generate with `dflash-guard generate`, which records it. For older data write `generator` {model, "
-        "sampling, chat_template_sha256} in each row, or once in the manifest.",
+        fix="Record it when you generate: write `generator` {model, sampling, chat_template_sha256} in each row.",
         passing='{"id": "a", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}], '
         '"generator": {"model": "Qwen/Qwen3-8B", "sampling": {"temperature": 0.6}, "chat_template_sha256": "5a2b"}}',
         failing='{"id": "a", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}], '
@@ -170,8 +168,7 @@ PROVENANCE_RULES: Final = (
         says="Passed, failed and skipped ids here add up to the rows that passed upstream.",
         why="Rows that vanish are seldom a random sample: it is the long prompts that time out and the hard ones that "
         "error. The drafter is then weakest where serving is slowest.",
-        fix="Resume the stage so that it finishes the rest, or let it record what it set aside and why. "
-        "`dflash-guard lineage DATA` shows the counts of every step.",
+        fix="Resume the stage so that it finishes the rest, or let it record what it set aside and why.",
         passing="Upstream's verdict: 1,000 rows passed. Here: 990 passed, 7 failed, 3 skipped.",
         failing="Upstream's verdict: 1,000 rows passed. Here: 941 ids in all.",
     ),

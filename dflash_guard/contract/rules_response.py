@@ -31,7 +31,7 @@ RESPONSE_RULES: Final = (
         says="The conversation ends on an assistant turn with an answer, or with tool calls.",
         why="Nothing of such a row can be supervised but an end token. In numbers they teach the drafter that turns "
         "end at once, and every block it drafts is cut short.",
-        fix="Generate these prompts again with `dflash-guard generate`. If many of them stop inside the thinking, raise "
+        fix="Generate these prompts again. If many of them stop inside the thinking, raise "
         "the token limit.",
         passing=_row('"reasoning_content": "Two and two.", "content": "The answer is four."'),
         failing=_row('"reasoning_content": "Two and two.", "content": "\\n"'),
@@ -110,7 +110,7 @@ RESPONSE_RULES: Final = (
         says="Thinking that opens also closes.",
         why="The model ran into the token limit while it was thinking, so there is no answer. A template renders such "
         "text as an empty block and a second, open one: a shape that is never served.",
-        fix="Generate these rows again with a higher `max_tokens`, or leave them out with `dflash-guard split`.",
+        fix="Generate these rows again with a higher `max_tokens`, or leave them out.",
         passing=_row('"content": "<think>Two and two.</think>The answer is four."'),
         failing=_row('"content": "<think>Two and two, let me see, that would be"'),
     ),
@@ -156,7 +156,7 @@ RESPONSE_RULES: Final = (
         says="The response ended by itself, not at the token limit.",
         why="A cut response has no end token, and often no answer. Many of them, and the drafter no longer foresees "
         "ends; filtered out without a count, the long answers are gone.",
-        fix="Raise `max_tokens` and regenerate these rows, or leave them out with `dflash-guard split` and watch "
+        fix="Raise `max_tokens` and regenerate these rows, or leave them out and watch "
         "`truncated-share`.",
         passing=_row('"content": "The answer is four."', ', "finish_reason": "stop"'),
         failing=_row('"content": "The answer is"', ', "finish_reason": "length"'),
@@ -186,8 +186,7 @@ RESPONSE_RULES: Final = (
         says="The response is the model's text, not an error of the engine or the server.",
         why="A retry loop that saves whatever came back stores thousands of equal error bodies as answers, and "
         "they are the easiest text there is to learn.",
-        fix="Look in the engine's log for the cause, then generate these rows again. `dflash-guard split DATA --passed "
-        "OUT --failed BAD` sets them apart.",
+        fix="Look in the engine's log for the cause, then generate these rows again.",
         passing=_row('"content": "The answer is four."', ', "error": null'),
         failing=_row('"content": "{\\"error\\": {\\"message\\": \\"Rate limit reached\\", \\"code\\": 429}}"'),
     ),

@@ -123,8 +123,7 @@ TEXT_RULES: Final = (
         says="Each line is exactly one standard JSON object.",
         why="Loaders either die on such a line in the middle of an epoch or skip it. NaN, Infinity and two values on a "
         "line are accepted by some parsers and refused by others, so two stages disagree on how many rows there are.",
-        fix="Write rows with a JSON library (`json.dumps(row, allow_nan=False)`), one a line. Set the bad rows aside "
-        "with `dflash-guard split DATA --passed OUT --failed BAD`.",
+        fix="Write rows with a JSON library (`json.dumps(row, allow_nan=False)`), one a line. Set the bad rows aside.",
         passing='{"id": "a", "messages": [{"role": "user", "content": "Hi"}]}',
         failing='{"id": "a", "messages": [{"role": "user", "content": "Hi"}], "score": NaN}',
     ),

@@ -61,8 +61,8 @@ TOKEN_RULES: Final = (
         says="At least one token is supervised.",
         why="The row costs a forward pass of the target and teaches nothing. A template without generation tags gives "
         "such a mask for every row, with no more than a warning.",
-        fix="Use the builder `boundary` or `engine` (`dflash-guard tokenize --builder boundary`), or a template with "
-        "generation tags.",
+        fix="Build the mask from the boundary (render the prompt with the generation prompt, render the whole, supervise "
+        "the rest), from the engine's own token ids, or with a template that has generation tags.",
         passing=_GOOD,
         failing=_row([*_HEAD, *_BODY, 198], range(0)),
     ),
@@ -78,7 +78,7 @@ TOKEN_RULES: Final = (
         says="At least 32 tokens are supervised: two blocks of 16.",
         why="A drafter learns whole blocks. A row with fewer supervised tokens than two blocks has hardly an anchor whose "
         'block is not mostly past the end; six tokens are an empty think block and "OK.".',
-        fix="Find out why the answers are short (`dflash-guard autopsy DATA` prints them), and regenerate. For another "
+        fix="Find out why the answers are short (decode a few), and regenerate. For another "
         "block size set twice that: `--set few-loss-tokens.min=16`.",
         passing=_GOOD,
         failing=_row([*_HEAD, *_ANSWER, _END, 198], range(12, 15)),
@@ -238,7 +238,7 @@ TOKEN_RULES: Final = (
         why="The thinking was paid for when it was generated and lost on the way: a template that does not know the "
         "field, or renders this turn as history. The drafter then never sees what it will mostly serve.",
         fix="Pass the reasoning as `reasoning_content`, and render each assistant turn as the last one: one row per "
-        "turn, as `dflash-guard tokenize` does.",
+        "turn.",
         passing='upstream: {"id": "a", "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", '
         f'"reasoning_content": "2+2=4", "content": "Four."}}]}}\nhere: {_GOOD}',
         failing='upstream: {"id": "a", "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", '
@@ -290,7 +290,7 @@ TOKEN_RULES: Final = (
         says="The rows were rendered with the chat template of the generator and the target.",
         why="Templates differ in where thinking goes, what history keeps and which system text is added. The states "
         "that the drafter learns from are then those of prompts that are never served.",
-        fix="Render with the template that the engine serves: `dflash-guard preflight --url URL` prints its digest.",
+        fix="Render with the template that the engine serves: take the file's sha256 on both sides.",
         passing="chat_template_sha256 is 5a2b… here, for the generator and for the target.",
         failing="chat_template_sha256 is 5a2b… here and 91ff… for the target.",
     ),
