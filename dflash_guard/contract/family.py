@@ -6,6 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+import yaml
+
 from dflash_guard.contract.files import Place, Value, find, is_file_name, known_names, nearest, read
 from dflash_guard.contract.model import Family
 
@@ -70,12 +72,17 @@ def detect_family(ids: Iterable[int]) -> Family | None:
 def _read_family(path: Path) -> Family:
     values = read(path).mapping(_KEYS)
     if missing := [key for key in _KEYS if key not in values]:
-        raise Place(str(path), 0, missing[0]).wrong("the key is missing", "a family file has every key that contracts/families/qwen3.yaml has.")
+        raise Place(str(path), 0, missing[0]).wrong(
+            "the key is missing", "a family file has every key that contracts/families/qwen3.yaml has."
+        )
     name = values["name"].text()
     if name != path.stem:
         raise values["name"].place.wrong(f"is {name}, but the file is {path.name}", f"write `name: {path.stem}`.")
     vocab_size = values["vocab_size"].whole()
-    texts = {key: tuple(value.text() for value in values[key].items()) for key in ("turn_texts", "control_texts", "thinking_tags")}
+    texts = {
+        key: tuple(value.text() for value in values[key].items())
+        for key in ("turn_texts", "control_texts", "thinking_tags")
+    }
     if not texts["turn_texts"]:
         raise values["turn_texts"].place.wrong("must not be empty", "list the text that begins a turn first.")
     if len(texts["thinking_tags"]) != 2:
@@ -110,10 +117,12 @@ def _roles(value: Value, vocab_size: int) -> Mapping[str, tuple[int, ...]]:
 def _blank(value: Value, vocab_size: int) -> tuple[int, ...]:
     blank: set[int] = set()
     for each in value.items():
-        if each.node.id == "sequence":
+        if isinstance(each.node, yaml.SequenceNode):
             ends = _ids(each, vocab_size)
             if len(ends) != 2 or ends[0] > ends[1]:
-                raise each.place.wrong("a range must be two ids, the lower first", "write [197, 201] for the ids from 197 to 201.")
+                raise each.place.wrong(
+                    "a range must be two ids, the lower first", "write [197, 201] for the ids from 197 to 201."
+                )
             blank.update(range(ends[0], ends[1] + 1))
         else:
             blank.add(each.whole(vocab_size))
@@ -121,5 +130,8 @@ def _blank(value: Value, vocab_size: int) -> tuple[int, ...]:
 
 
 def _sampling(value: Value) -> Mapping[str, Mapping[str, Any]]:
-    settings = {name: MappingProxyType({key: each.plain() for key, each in named.mapping().items()}) for name, named in value.mapping().items()}
+    settings = {
+        name: MappingProxyType({key: each.plain() for key, each in named.mapping().items()})
+        for name, named in value.mapping().items()
+    }
     return MappingProxyType(settings)

@@ -18,14 +18,27 @@ import yaml
 
 from dflash_guard.errors import ContractError
 
-__all__ = ["LARGEST", "Place", "Value", "find", "is_file_name", "known_names", "nearest", "number", "read", "shipped_folder"]
+__all__ = [
+    "LARGEST",
+    "Place",
+    "Value",
+    "find",
+    "is_file_name",
+    "known_names",
+    "nearest",
+    "number",
+    "read",
+    "shipped_folder",
+]
 
 LARGEST: Final = 1 << 20
 """Bytes that a contract or family file may have."""
 
 _DEEPEST: Final = 16
 _SUFFIXES: Final = (".yaml", ".yml")
-_NUMBER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9_]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?|[+-]?\.[0-9]+(?:[eE][+-]?[0-9]{1,3})?")
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:0|[1-9][0-9_]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?|[+-]?\.[0-9]+(?:[eE][+-]?[0-9]{1,3})?"
+)
 _NO_NUMBER: Final = re.compile(r"[+-]?\.?(?:nan|inf|infinity)", re.IGNORECASE)
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -105,7 +118,9 @@ class Value:
         if not isinstance(self.node, yaml.ScalarNode) or self.is_null:
             raise self.place.wrong(f"must be text, not {self._said()}", "write a name behind the colon.")
         if self.node.tag != "tag:yaml.org,2002:str":
-            raise self.place.wrong(f"must be text, and {self.node.value} is not to YAML", f'write it in quotes: "{self.node.value}".')
+            raise self.place.wrong(
+                f"must be text, and {self.node.value} is not to YAML", f'write it in quotes: "{self.node.value}".'
+            )
         if not self.node.value.strip():
             raise self.place.wrong("must be text, not blank", "write a name, or take the key away.")
         return str(self.node.value)
@@ -114,7 +129,9 @@ class Value:
         """One of a few words, as it is written: `off` is no truth value here."""
         if not isinstance(self.node, yaml.ScalarNode) or self.node.value not in allowed:
             written = self.node.value if isinstance(self.node, yaml.ScalarNode) else ""
-            raise self.place.wrong(f"must be one of {', '.join(allowed)}, not {self._said()}", nearest(written, allowed))
+            raise self.place.wrong(
+                f"must be one of {', '.join(allowed)}, not {self._said()}", nearest(written, allowed)
+            )
         return str(self.node.value)
 
     def flag(self) -> bool:
@@ -156,7 +173,7 @@ class Value:
             return "a list"
         if self.is_null:
             return "nothing"
-        return _cut(self.node.value) if not self.node.style else _cut(repr(self.node.value))
+        return _cut(self.node.value) if not getattr(self.node, "style", None) else _cut(repr(self.node.value))
 
 
 def number(text: str, place: Place) -> int | float:
@@ -255,7 +272,9 @@ def _text(path: Path, place: Place) -> str:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
     except FileNotFoundError as error:
-        raise place.wrong("there is no such file", "check the path; a name without slash and suffix is looked up.") from error
+        raise place.wrong(
+            "there is no such file", "check the path; a name without slash and suffix is looked up."
+        ) from error
     except OSError as error:
         raise place.wrong(f"can't be read: {error.strerror or error}", "name a file that you may read.") from error
     except ValueError as error:  # a NUL in the name
@@ -275,9 +294,11 @@ def _refuse_magic(text: str, label: str) -> None:
     for event in yaml.parse(text, Loader=_LOADER):
         place = Place(label, event.start_mark.line + 1 if event.start_mark is not None else 0)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise place.wrong("anchors and aliases (& and *) are not allowed", "write the value out; quote text that begins so.")
-        if getattr(event, "tag", None) is not None:
-            raise place.wrong(f"the tag {event.tag} is not allowed", "take it away; quote text that begins with !.")
+            raise place.wrong(
+                "anchors and aliases (& and *) are not allowed", "write the value out; quote text that begins so."
+            )
+        if (tag := getattr(event, "tag", None)) is not None:
+            raise place.wrong(f"the tag {tag} is not allowed", "take it away; quote text that begins with !.")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -8,10 +8,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
+
+import yaml
 
 from dflash_guard.contract.catalog import ALIASES, CATALOG_VERSION, MODES, PLACEHOLDER_SOURCES, ROLES, STAGES, rules_for
 from dflash_guard.contract.family import DEFAULT_FAMILY, load_family
@@ -22,7 +24,21 @@ from dflash_guard.errors import UsageError
 
 __all__ = ["KEYS", "Draft", "at_least_as_strict", "digest_of", "load_contract", "read_contract"]
 
-KEYS: Final = ("name", "stage", "extends", "mode", "family", "target", "sources", "mix", "source", "id", "roles", "ignore", "rules")
+KEYS: Final = (
+    "name",
+    "stage",
+    "extends",
+    "mode",
+    "family",
+    "target",
+    "sources",
+    "mix",
+    "source",
+    "id",
+    "roles",
+    "ignore",
+    "rules",
+)
 """The keys that a contract file may have."""
 
 _RE2_LACKS: Final = (
@@ -96,8 +112,7 @@ class Draft:
             family_from=family_from,
             mode_from=self.mode_from,
         )
-        object.__setattr__(contract, "digest", digest_of(contract))
-        return contract
+        return replace(contract, digest=digest_of(contract))
 
 
 def load_contract(
@@ -236,7 +251,9 @@ def _extended(path: Path, extends: Value, taken: list[Path]) -> Path:
         raise extends.place.wrong(f"there is no contract {name!r}", nearest(name, known_names()))
     if found is None or found.resolve() in taken:
         chain = " → ".join([*(each.name for each in taken), name])
-        raise extends.place.wrong(f"contracts extend each other in a circle ({chain})", "let the last one extend nothing.")
+        raise extends.place.wrong(
+            f"contracts extend each other in a circle ({chain})", "let the last one extend nothing."
+        )
     return found
 
 
@@ -259,11 +276,7 @@ class _Merged:
 
     def take(self, path: Path, values: Mapping[str, Value]) -> None:
         """Lay one file over what was taken before."""
-        if name := at_top(values, "name"):
-            name.text()
-        if (said := at_top(values, "stage")) and (stage := said.word(STAGES)) != self.stage:
-            hint = f"judge with `--stage {stage}`, or name a contract for {self.stage}."
-            raise said.place.wrong(f"the contract is for stage {stage}, and --stage is {self.stage}", hint)
+        self._check_head(values)
         for key, take in _TAKERS.items():
             if key in values:
                 setattr(self, key, take(values[key]) if not values[key].is_null else _NOTHING[key])
@@ -278,11 +291,21 @@ class _Merged:
             said = at_top(values, "ignore")
             self.ignored = {self._ignorable(each.text(), each.place) for each in said.items()} if said else set()
         if said := at_top(values, "rules"):
-            for name_, fields in said.mapping().items():
-                rule = known_rule(name_, fields.place, self.stage)
-                changes = self.changes.setdefault(name_, Changes(rule))
-                for field, value in fields.mapping().items():
-                    changes.change(field, value, value.place)
+            self._take_rules(said)
+
+    def _check_head(self, values: Mapping[str, Value]) -> None:
+        if name := at_top(values, "name"):
+            name.text()
+        if (said := at_top(values, "stage")) and (stage := said.word(STAGES)) != self.stage:
+            hint = f"judge with `--stage {stage}`, or name a contract for {self.stage}."
+            raise said.place.wrong(f"the contract is for stage {stage}, and --stage is {self.stage}", hint)
+
+    def _take_rules(self, said: Value) -> None:
+        for name, fields in said.mapping().items():
+            rule = known_rule(name, fields.place, self.stage)
+            changes = self.changes.setdefault(name, Changes(rule))
+            for field, value in fields.mapping().items():
+                changes.change(field, value, value.place)
 
     def set_option(self, option: str) -> None:
         """Take `--set RULE.FIELD=VALUE`."""
@@ -322,7 +345,9 @@ class _Merged:
     def _take_roles(self, said: Value) -> None:
         for alias, value in said.mapping().items():
             if alias in ROLES:
-                raise value.place.wrong(f"{alias} is a role itself and can't be an alias", "name what the data calls it.")
+                raise value.place.wrong(
+                    f"{alias} is a role itself and can't be an alias", "name what the data calls it."
+                )
             if not value.is_null:
                 self.aliases[alias] = value.word(ROLES)
             elif alias in self.aliases:
@@ -359,7 +384,9 @@ def _take_mix(said: Value) -> Mapping[str, tuple[float, float]]:
     for name, value in said.mapping().items():
         bounds = [each.number() for each in value.items()]
         if len(bounds) != 2 or not 0 <= bounds[0] <= bounds[1] <= 1:
-            raise value.place.wrong("must be [min, max], two shares from 0 to 1", "write [0.2, 0.4] for 20 to 40 per cent.")
+            raise value.place.wrong(
+                "must be [min, max], two shares from 0 to 1", "write [0.2, 0.4] for 20 to 40 per cent."
+            )
         mix[name] = (float(bounds[0]) + 0.0, float(bounds[1]) + 0.0)
     if not mix:
         raise said.place.wrong("must name at least one source", "take the key away where no mix is asked for.")
@@ -374,7 +401,7 @@ def _take_source(said: Value) -> Declaration:
 
 
 def _take_id(said: Value) -> Declaration:
-    if said.node.id == "scalar":
+    if isinstance(said.node, yaml.ScalarNode):
         said.word(("content",))
         return Declaration("content", "")
     kind, value = _one_of(said, ("column", "content"))
@@ -427,4 +454,11 @@ _TAKERS: Final[Mapping[str, Any]] = {
     "source": _take_source,
     "id": _take_id,
 }
-_NOTHING: Final[Mapping[str, Any]] = {"mode": "", "target": "", "sources": None, "mix": None, "source": None, "id": None}
+_NOTHING: Final[Mapping[str, Any]] = {
+    "mode": "",
+    "target": "",
+    "sources": None,
+    "mix": None,
+    "source": None,
+    "id": None,
+}

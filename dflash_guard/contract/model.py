@@ -16,14 +16,14 @@ Stage = Literal["prompts", "completions", "tokenized", "hidden_states"]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A target model family: its token ids, texts and tags, from `contracts/families/NAME.yaml`.
+    r"""A target model family: its token ids, texts and tags, from `contracts/families/NAME.yaml`.
 
     Attributes:
         name: `qwen3`, `qwen3_5`, …
         vocab_size: Rows of the target's embedding; ids are below it.
         begin_turn, end_turn, end_text: `<|im_start|>`, `<|im_end|>`, `<|endoftext|>`.
         think_open, think_close: `<think>`, `</think>`.
-        newline: The id of "\\n".
+        newline: The id of "\n".
         begin_ids: Ids that may begin a row once (the begin-of-text token).
         mask_token: The drafter's mask token, which must not stand in data.
         roles: Role name → the ids that stand after begin_turn for it (without the newline).

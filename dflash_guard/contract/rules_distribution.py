@@ -149,8 +149,7 @@ DISTRIBUTION_RULES: Final = (
         says="Each source's share of the rows is within the contract's `mix`.",
         why="Sources shrink unevenly along the pipeline: code times out, chat does not. The mix that is trained on is "
         "then not the mix that was chosen.",
-        fix="Find the stage where the share changed, and top the source up there. Or "
-        "change `mix` in a pull request.",
+        fix="Find the stage where the share changed, and top the source up there. Or change `mix` in a pull request.",
         passing="`mix: {math: [0.2, 0.4]}`, and math is 31 % of the rows.",
         failing="`mix: {math: [0.2, 0.4]}`, and math is 8 % of the rows.",
     ),

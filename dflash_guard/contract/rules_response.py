@@ -11,7 +11,9 @@ _BOTH: Final = ("completions", "tokenized")
 
 def _row(answer: str, rest: str = "") -> str:
     """A completions row with this last assistant turn; both parts are JSON text."""
-    return f'{{"id": "a", "messages": [{{"role": "user", "content": "2+2?"}}, {{"role": "assistant", {answer}}}]{rest}}}'
+    return (
+        f'{{"id": "a", "messages": [{{"role": "user", "content": "2+2?"}}, {{"role": "assistant", {answer}}}]{rest}}}'
+    )
 
 
 _LOOP: Final = "and so on " * 64
@@ -31,8 +33,7 @@ RESPONSE_RULES: Final = (
         says="The conversation ends on an assistant turn with an answer, or with tool calls.",
         why="Nothing of such a row can be supervised but an end token. In numbers they teach the drafter that turns "
         "end at once, and every block it drafts is cut short.",
-        fix="Generate these prompts again. If many of them stop inside the thinking, raise "
-        "the token limit.",
+        fix="Generate these prompts again. If many of them stop inside the thinking, raise the token limit.",
         passing=_row('"reasoning_content": "Two and two.", "content": "The answer is four."'),
         failing=_row('"reasoning_content": "Two and two.", "content": "\\n"'),
     ),
@@ -127,7 +128,9 @@ RESPONSE_RULES: Final = (
         fix="Keep either `reasoning_content` or the inline block. If the model itself thinks twice, generate the row "
         "again.",
         passing=_row('"reasoning_content": "Two and two make four.", "content": "The answer is four."'),
-        failing=_row('"reasoning_content": "Two and two.", "content": "<think>Two and two.</think>The answer is four."'),
+        failing=_row(
+            '"reasoning_content": "Two and two.", "content": "<think>Two and two.</think>The answer is four."'
+        ),
     ),
     Rule(
         name="residual-thinking",
@@ -156,8 +159,7 @@ RESPONSE_RULES: Final = (
         says="The response ended by itself, not at the token limit.",
         why="A cut response has no end token, and often no answer. Many of them, and the drafter no longer foresees "
         "ends; filtered out without a count, the long answers are gone.",
-        fix="Raise `max_tokens` and regenerate these rows, or leave them out and watch "
-        "`truncated-share`.",
+        fix="Raise `max_tokens` and regenerate these rows, or leave them out and watch `truncated-share`.",
         passing=_row('"content": "The answer is four."', ', "finish_reason": "stop"'),
         failing=_row('"content": "The answer is"', ', "finish_reason": "length"'),
     ),

@@ -101,7 +101,9 @@ def known_rule(name: str, place: Place, stage: Stage | None = None) -> Rule:
     if rule is None:
         known = rules_for(stage) if stage is not None else RULES
         hint = nearest(name, (each.name for each in known))
-        raise place.wrong(f"there is no rule {name!r}", f"{hint} See `dflash-guard rules`." if "did you" in hint else hint)
+        raise place.wrong(
+            f"there is no rule {name!r}", f"{hint} See `dflash-guard rules`." if "did you" in hint else hint
+        )
     if stage is not None and stage not in rule.stages:
         raise place.wrong(
             f"rule {name} is not judged at stage {stage}, but at {', '.join(rule.stages)}",
@@ -133,10 +135,8 @@ def at_least_as_strict(judged: RuleSetting, asked: RuleSetting) -> str | None:
     """
     if judged.rule != asked.rule:
         raise ValueError(judged.rule, asked.rule)
-    if asked.ignored:
-        return None
-    if judged.ignored:
-        return f"{asked.rule} was ignored"
+    if asked.ignored or judged.ignored:
+        return None if asked.ignored else f"{asked.rule} was ignored"
     if (judged.level, asked.level) == ("warn", "error"):
         return f"{asked.rule} was judged at level warn, and error is asked for"
     if not judged.tolerance <= asked.tolerance:

@@ -70,7 +70,9 @@ class ColumnarReader:
         self.faults.append(ShardFault("truncated-shard" if cut else "unreadable-shard", detail))
 
     def _decode(self) -> Iterator[pa.RecordBatch]:
-        read = {"parquet": self._parquet, "arrow-file": self._arrow_file, "arrow-stream": self._arrow_stream}[self.format]
+        read = {"parquet": self._parquet, "arrow-file": self._arrow_file, "arrow-stream": self._arrow_stream}[
+            self.format
+        ]
         for batch in _sized(read()):
             yield _checked(_plain(batch))
 

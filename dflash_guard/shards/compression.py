@@ -157,4 +157,5 @@ class Zstd:
 
 def decompressor(name: str) -> Decompressor:
     """The decompressor of a compression by name: "", gzip or zstd."""
-    return {"": Plain, "gzip": Gzip, "zstd": Zstd}[name]()
+    kinds: dict[str, type[Decompressor]] = {"": Plain, "gzip": Gzip, "zstd": Zstd}
+    return kinds[name]()

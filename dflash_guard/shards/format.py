@@ -11,6 +11,7 @@ from dflash_guard.shards.model import ShardFault
 __all__ = ["HEAD", "Told", "looks_like_shard", "tell_compression", "tell_content"]
 
 HEAD = 64 * 1024  # bytes that are looked at
+_MOST, _FEW = 0.9, 0.1  # shares of NUL bytes that tell UTF-16 and UTF-32 from what is merely odd
 _WHITE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 _ZSTD, _SKIPPABLE = b"\x28\xb5\x2f\xfd", re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
@@ -107,10 +108,10 @@ def _tell_utf(head: bytes) -> str:
     if len(sample) < 8:
         return ""
     nul = [sample[i::2].count(0) / len(sample[i::2]) for i in (0, 1)]
-    if max(nul) > 0.9 > 0.1 > min(nul):
+    if max(nul) > _MOST and min(nul) < _FEW:
         return "UTF-16"
     quarters = [sample[i::4].count(0) / len(sample[i::4]) for i in range(4)]
-    return "UTF-32" if sorted(quarters)[1] > 0.9 > 0.1 > min(quarters) else ""
+    return "UTF-32" if sorted(quarters)[1] > _MOST and min(quarters) < _FEW else ""
 
 
 def _tell_text(head: bytes, *, whole: bool) -> Told:
@@ -143,7 +144,7 @@ def _tell_error_body(text: bytes) -> str:
 def _is_binary(head: bytes) -> bool:
     sample = head[:4096]
     odd = sum(sample.count(bytes([b])) for b in (*range(1, 9), *range(14, 32)))
-    # Lines of NUL bytes are a row each (a file system's gap after a crash); anything else that is mostly odd is no text.
+    # Lines of NUL bytes are a row each (a gap that a crash left); anything else that is mostly odd is no text.
     return odd > 0.1 * len(sample)
 
 

@@ -59,7 +59,9 @@ class ArrayScanner:
             self._trailing(len(bytes(data).strip(b" \t\r\n")))
         if last and not self._closed:
             self.faults.append(
-                ShardFault("truncated-shard", f"the JSON array has no closing bracket after {self._elements:,} elements")
+                ShardFault(
+                    "truncated-shard", f"the JSON array has no closing bracket after {self._elements:,} elements"
+                )
             )
 
     def _take(self) -> npt.NDArray[np.uint8]:

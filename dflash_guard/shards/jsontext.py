@@ -30,7 +30,7 @@ class TextFault:
     detail: str
 
 
-class _Refused(ValueError):
+class _RefusedError(ValueError):
     """Standard JSON ends here, though Python's parser would go on."""
 
 
@@ -56,16 +56,14 @@ def judge_text(raw: bytes, *, unfinished: bool = False) -> TextFault | None:
         if unfinished and _is_torn(error, text):
             return TextFault("torn-last-line", f"the data ends inside a value, after {len(raw):,} bytes of the line")
         return TextFault("malformed-row", _say(error, text))
-    except (_Refused, RecursionError) as error:
+    except (_RefusedError, RecursionError) as error:
         return TextFault("malformed-row", str(error))
     if not isinstance(value, dict):
         return TextFault("malformed-row", f"a row must be a JSON object, this is {_kind(value)}")
-    lone = _lone_surrogate(value)
-    if lone is not None:
+    if lone := _lone_surrogate(value):
         return TextFault("invalid-text", lone)
-    if repeated:
-        return TextFault("duplicate-key", f"key {_shorten(repeated[0])} stands twice in one object")
-    return None
+    said = f"key {_shorten(repeated[0])} stands twice in one object" if repeated else ""
+    return TextFault("duplicate-key", said) if repeated else None
 
 
 def _decoder(repeated: list[str]) -> json.JSONDecoder:
@@ -77,18 +75,18 @@ def _decoder(repeated: list[str]) -> json.JSONDecoder:
         return found
 
     def constant(name: str) -> NoReturn:
-        raise _Refused(f"{name} is not JSON")
+        raise _RefusedError(f"{name} is not JSON")
 
     def real(digits: str) -> float:
         value = float(digits)
         if math.isinf(value):
-            raise _Refused(f"number {_shorten(digits)} is outside the double range")
+            raise _RefusedError(f"number {_shorten(digits)} is outside the double range")
         return value
 
     def integer(digits: str) -> str:
         # Kept as text: no integer is too long. Beyond 309 digits it is outside the double range.
         if len(digits) > 309 or (len(digits) > 300 and math.isinf(float(digits))):
-            raise _Refused(f"number {_shorten(digits)} is outside the double range")
+            raise _RefusedError(f"number {_shorten(digits)} is outside the double range")
         return digits
 
     return json.JSONDecoder(object_pairs_hook=pairs, parse_constant=constant, parse_float=real, parse_int=integer)
@@ -99,7 +97,7 @@ def _check_depth(text: str) -> None:
     for mark in re.findall(r"[\[{\]}]", _STRING.sub("", text)):
         depth += 1 if mark in "[{" else -1
         if depth > MAX_DEPTH:
-            raise _Refused(f"nesting deeper than {MAX_DEPTH}")
+            raise _RefusedError(f"nesting deeper than {MAX_DEPTH}")
 
 
 def _without_cut_character(raw: bytes) -> bytes:

@@ -12,11 +12,18 @@ from dflash_guard.shards.model import LeftOut, Listing, Shard
 
 __all__ = ["find_shards"]
 
-_SIDE_FILES = {"dataset_info.json", "dataset_dict.json", "state.json", "dataset_infos.json", ".gitattributes", "manifest.json"}
+_SIDE_FILES = {
+    "dataset_info.json",
+    "dataset_dict.json",
+    "state.json",
+    "dataset_infos.json",
+    ".gitattributes",
+    "manifest.json",
+}
 _SIDE_STEMS = ("readme", "license", "licence", "notice", "citation", "changelog", "copying")
 _SIDE_SUFFIXES = {
-    ".md", ".sha256", ".sha512", ".md5", ".crc", ".py", ".yaml", ".yml", ".toml", ".lock", ".sh", ".log", ".png", ".jpg",
-    ".jpeg", ".gif", ".svg", ".pdf", ".ipynb", ".html", ".css", ".js", ".ini", ".cfg",
+    ".md", ".sha256", ".sha512", ".md5", ".crc", ".py", ".yaml", ".yml", ".toml", ".lock", ".sh", ".log", ".png",
+    ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".ipynb", ".html", ".css", ".js", ".ini", ".cfg",
 }  # fmt: skip
 
 
@@ -47,19 +54,25 @@ def find_shards(data: Sequence[str | Path]) -> Listing:
                 seen.add(identity)
                 shards.append(found)
     if not shards:
-        raise NothingToJudgeError(_say_nothing(data, left_out), hint="name files or folders that hold JSONL, JSON, Parquet or Arrow.")
+        raise NothingToJudgeError(
+            _say_nothing(data, left_out), hint="name files or folders that hold JSONL, JSON, Parquet or Arrow."
+        )
     return Listing(tuple(_unique(shards)), tuple(left_out))
 
 
 def _expand(given: str) -> tuple[Path, list[Path], bool]:
     """The folder that names are relative to, the files in order, and whether they were named by hand."""
     if given.startswith("s3://"):
-        raise UsageError(f"{given} is in S3, which this version can't read yet.", hint="copy the shards to a local folder first.")
+        raise UsageError(
+            f"{given} is in S3, which this version can't read yet.", hint="copy the shards to a local folder first."
+        )
     path = Path(given)
     try:
-        mode = os.stat(path).st_mode if os.path.lexists(path) else None
+        mode = path.stat().st_mode if os.path.lexists(path) else None
     except FileNotFoundError as error:
-        raise DataNotFoundError(f"{given} is a link to a file that does not exist.", hint="check where it points.") from error
+        raise DataNotFoundError(
+            f"{given} is a link to a file that does not exist.", hint="check where it points."
+        ) from error
     except OSError as error:
         raise _refused(given, error) from error
     if mode is None:
@@ -68,7 +81,9 @@ def _expand(given: str) -> tuple[Path, list[Path], bool]:
         root = path.resolve()
         return root, sorted(_walk(root, given), key=lambda p: p.relative_to(root).as_posix()), False
     if not stat.S_ISREG(mode):
-        raise UsageError(f"{given} is neither a file nor a folder.", hint="write the data to a file first; pipes can't be judged.")
+        raise UsageError(
+            f"{given} is neither a file nor a folder.", hint="write the data to a file first; pipes can't be judged."
+        )
     return path.parent, [path], True
 
 
@@ -77,7 +92,9 @@ def _expand_glob(given: str) -> tuple[Path, list[Path], bool]:
         raise DataNotFoundError(f"{given} does not exist.", hint="check the spelling, and the folder you are in.")
     found = sorted(Path(p) for p in glob.glob(given, recursive=True) if os.path.isfile(p))  # noqa: PTH113, PTH207
     if not found:
-        raise DataNotFoundError(f"no file matches {given}.", hint="check the pattern, and quote it so that the shell leaves it alone.")
+        raise DataNotFoundError(
+            f"no file matches {given}.", hint="check the pattern, and quote it so that the shell leaves it alone."
+        )
     return Path(), found, True
 
 
@@ -88,7 +105,7 @@ def _walk(root: Path, given: str) -> Iterator[Path]:
         raise _refused(error.filename or given, error) from error
 
     for folder, folders, names in os.walk(root, followlinks=True, onerror=refuse):
-        status = os.stat(folder)
+        status = Path(folder).stat()
         if (status.st_dev, status.st_ino) in visited:  # a link back to a folder above
             folders.clear()
             continue
@@ -148,7 +165,9 @@ def _unique(shards: list[Shard]) -> Iterator[Shard]:
 
 
 def _refused(name: str, error: OSError) -> ShardAccessError:
-    return ShardAccessError(f"{name} can't be read: {error.strerror or error}.", hint="check its permissions, and the disk or mount.")
+    return ShardAccessError(
+        f"{name} can't be read: {error.strerror or error}.", hint="check its permissions, and the disk or mount."
+    )
 
 
 def _say_nothing(data: Sequence[str | Path], left_out: list[LeftOut]) -> str:

@@ -56,7 +56,9 @@ class ShardReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -148,13 +150,13 @@ class ShardReader:
     def _sealed(self, kind: str, compression: str, rows: int, faults: list[ShardFault]) -> Seal:
         digest, size = self._stored.digest()
         if size != self.shard.size:
-            raise ShardChangedError(f"{self.shard.name} changed during the run.", hint="run again when nothing writes to it.")
+            raise ShardChangedError(
+                f"{self.shard.name} changed during the run.", hint="run again when nothing writes to it."
+            )
         return Seal(self.shard, digest, size, rows, kind, compression, tuple(faults), self.schema)  # type: ignore[arg-type]
 
 
-def _line_rows(
-    first: bytes, ended: bool, content: "_Content", faults: list[ShardFault]
-) -> Iterator[pa.RecordBatch]:
+def _line_rows(first: bytes, ended: bool, content: "_Content", faults: list[ShardFault]) -> Iterator[pa.RecordBatch]:
     """Cut content at newlines; the piece behind the last one waits for the next block."""
     scanner, line = LineScanner(), 1
     waiting: list[bytes] = [first]
@@ -181,9 +183,7 @@ def _line_rows(
             return
 
 
-def _array_rows(
-    first: bytes, ended: bool, content: "_Content", faults: list[ShardFault]
-) -> Iterator[pa.RecordBatch]:
+def _array_rows(first: bytes, ended: bool, content: "_Content", faults: list[ShardFault]) -> Iterator[pa.RecordBatch]:
     scanner = ArrayScanner()
     yield from scanner.feed(first, last=ended)
     while not ended:

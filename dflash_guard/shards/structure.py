@@ -72,6 +72,7 @@ class Marks:
 
 
 def find_marks(block: Bytes) -> Marks:
+    """Find the bytes that matter in a block of JSON texts."""
     wanted = block < 0x20
     wanted |= block == _QUOTE
     wanted |= block == _BACKSLASH
@@ -95,7 +96,8 @@ def _escapes(slashes: Index) -> Index:
     first[0] = True
     np.not_equal(slashes[1:], slashes[:-1] + 1, out=first[1:])
     run_start = slashes[first][np.cumsum(first) - 1]
-    return slashes[((slashes - run_start) & 1) == 0]
+    begins: Index = slashes[((slashes - run_start) & 1) == 0]
+    return begins
 
 
 def _not_escaped(block: Bytes, quotes: Index, escapes: Index) -> Index:
@@ -202,7 +204,7 @@ def _mark(odd: Flags, texts: Texts, positions: Index) -> None:
 
 
 def _bad_escapes(block: Bytes, escapes: Index) -> Index:
-    """Positions of escapes that are no JSON, lone surrogates, or control characters written as \\u00XX."""
+    r"""Positions of escapes that are no JSON, lone surrogates, or control characters written as \u00XX."""
     if not len(escapes):
         return escapes
     room = escapes < len(block) - 6
@@ -346,7 +348,8 @@ def _level_digits(word: Words) -> Words:
     is_digit = ~((low + np.uint64(0x7676767676767676)) | flipped) & high
     # 0xFF in each byte that is a digit.
     full = (is_digit >> np.uint64(7)) * np.uint64(0xFF)
-    return (word & ~full) | (np.uint64(0x3030303030303030) & full)
+    level: Words = (word & ~full) | (np.uint64(0x3030303030303030) & full)
+    return level
 
 
 def _mix(word: Words) -> Words:

@@ -31,7 +31,9 @@ def whole_path(path: Path) -> Iterator[Path]:
         _sync_folder(path.parent)
     except OSError as error:
         message = f"{path} can't be written: {error.strerror or error}."
-        raise JudgeError(message, hint="check the disk and its permissions, or name another folder with --out.") from error
+        raise JudgeError(
+            message, hint="check the disk and its permissions, or name another folder with --out."
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -192,7 +192,7 @@ def _results(
         skipped = None
         judged_here = name in counts.failing or (name == "unaccounted-rows" and accounts.expected is not None)
         if not judged_here and CATALOG[name].scope != "shard":
-            skipped = _why_skipped(name, contract, rows, upstream)
+            skipped = _why_skipped(name, rows, upstream)
         beyond = shards_failing.get(name, 0) > 0 or counts.failing.get(name, 0) > setting.tolerance * rows
         results.append(
             RuleResult(
@@ -209,23 +209,26 @@ def _results(
     return tuple(results)
 
 
-def _why_skipped(name: str, contract: Contract, rows: int, upstream: str | None) -> str:
+# Why a rule was not judged, where it is not for want of an upstream.
+_WITHOUT = {
+    "unaccounted-rows": "the upstream data set has no verdict",
+    "wrong-model": "the contract names no target",
+    "tokenizer-mismatch": "no manifest records the digests",
+    "template-mismatch": "no manifest records the digests",
+    "changed-prompt": "no manifest records the prompts",
+    "lost-turns": "no manifest records the prompts",
+}
+
+
+def _why_skipped(name: str, rows: int, upstream: str | None) -> str:
     rule = CATALOG[name]
     if not rows:
         return "no row could be read"
-    if rule.scope == "dataset" and rule.table == "distribution":
-        return "distribution rules are not judged by this version"
-    if upstream is None and rule.scope == "cross":
+    if upstream is None and (rule.scope == "cross" or name == "unaccounted-rows"):
         return "no upstream was given"
-    if name == "unaccounted-rows":
-        return "no upstream was given" if upstream is None else "the upstream data set has no verdict"
-    if name == "wrong-model":
-        return "the contract names no target"
-    if name in ("tokenizer-mismatch", "template-mismatch"):
-        return "no manifest records the digests"
-    if name in ("changed-prompt", "lost-turns"):
-        return "no manifest records the prompts"
-    return "not judged by this version"
+    if rule.table == "distribution":
+        return "distribution rules are not judged by this version"
+    return _WITHOUT.get(name, "not judged by this version")
 
 
 def _verdict(

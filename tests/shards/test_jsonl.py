@@ -66,8 +66,8 @@ TEXTS: dict[bytes, str | None] = {
     b'{"ab": 1, "a\\u0062": 2}': "duplicate-key",
     b'{"": 1, "": 2}': "duplicate-key",
 }
-TORN = [b'{"a": "x', b'{"a": "x\\', b'{"a": "x\\u12', b'{"a": 1', b'{"a": 1.', b'{"a": 1e', b'{"a": -', b'{"a": tr', b'{"a":',
-        b"{", b'{"a": "caf\xc3', b'{"a": [1, 2', b'{"a": 1,']  # fmt: skip
+TORN = [b'{"a": "x', b'{"a": "x\\', b'{"a": "x\\u12', b'{"a": 1', b'{"a": 1.', b'{"a": 1e', b'{"a": -', b'{"a": tr',
+        b'{"a":', b"{", b'{"a": "caf\xc3', b'{"a": [1, 2', b'{"a": 1,']  # fmt: skip
 
 
 def faults(lines: list[bytes], *, end: bytes = b"\n") -> list[str | None]:
