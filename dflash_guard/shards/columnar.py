@@ -73,7 +73,7 @@ class ColumnarReader:
         read = {"parquet": self._parquet, "arrow-file": self._arrow_file, "arrow-stream": self._arrow_stream}[
             self.format
         ]
-        for batch in _sized(read()):
+        for batch in _sized(map(_sound, read())):
             yield _checked(_plain(batch))
 
     def _selected(self, names: Iterable[str]) -> list[str]:
@@ -101,7 +101,7 @@ class ColumnarReader:
             yield reader.get_batch(i).select(names)
 
     def _arrow_stream(self) -> Iterator[pa.RecordBatch]:
-        watched = _Watched(self.file)
+        watched = _Watched(self.file, self.size)
         reader = pa.ipc.open_stream(pa.PythonFile(watched, "r"))
         self.schema = reader.schema
         names = self._selected(self.schema.names)
@@ -124,17 +124,19 @@ class ColumnarReader:
 class _Watched:
     """A file for pyarrow that remembers whether a read met the end."""
 
-    def __init__(self, file: io.RawIOBase) -> None:
+    def __init__(self, file: io.RawIOBase, length: int) -> None:
         self._file = file
+        self._length = length
         self.met_end = False
         self.closed = False
 
     def read(self, size: int = -1) -> bytes:
         """Read like a file, and whole: a raw file may give less."""
+        wanted, size = size, min(size, self._length)  # a broken message can claim to be of any size
         data = self._file.read(size) or b""
         while 0 < len(data) < size and (more := self._file.read(size - len(data))):
             data += more
-        self.met_end = self.met_end or len(data) < size
+        self.met_end = self.met_end or len(data) < wanted
         return data
 
     def tell(self) -> int:
@@ -223,16 +225,29 @@ def _holds_text(of: pa.DataType) -> bool:
 
 
 def _bad_rows(column: Any) -> set[int]:
+    if _is_utf8(column):
+        return set()
+    # `take` copies the one row: a slice of a struct would be validated with all of its children.
+    return {row for row in range(len(column)) if not _is_utf8(column.take(pa.array([row])))}
+
+
+def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Refuse offsets and sizes that point outside the data, before anything follows them."""
+    for column in batch.columns:
+        _is_utf8(column)
+    return batch
+
+
+def _is_utf8(column: Any) -> bool:
+    """Whether a column's text is UTF-8.
+
+    Raises:
+        ArrowInvalid: The column is broken in another way.
+    """
     try:
         column.validate(full=True)
-    except pa.ArrowInvalid:
-        return {row for row in range(len(column)) if _is_bad(column.slice(row, 1))}
-    return set()
-
-
-def _is_bad(cell: Any) -> bool:
-    try:
-        cell.to_pylist()
-    except UnicodeDecodeError:
-        return True
-    return False
+    except pa.ArrowInvalid as error:
+        if "UTF8" not in str(error):
+            raise
+        return False
+    return True

@@ -18,7 +18,8 @@ _BOM = b"\xef\xbb\xbf"
 _WHITE = " \t\n\r"
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)', re.DOTALL)
 # What a number, literal or escape that was cut in the middle looks like from where the parser stopped.
-_CUT = re.compile(r"(?:t|tr|tru|f|fa|fal|fals|n|nu|nul|-|\.|\.?[eE][+-]?|\\?u?[0-9a-fA-F]{0,3})\Z")
+_CUT = re.compile(r"(?:t|tr|tru|f|fa|fal|fals|n|nu|nul|-|\.|\.?[eE][+-]?)\Z")
+_CUT_ESCAPE = re.compile(r"\\?u?[0-9a-fA-F]{0,3}\Z")
 _SHOWN = 60
 
 
@@ -118,9 +119,9 @@ def _is_torn(error: json.JSONDecodeError, text: str) -> bool:
         return False
     if error.msg.startswith("Unterminated string") or error.pos >= len(stripped):
         return True
-    return _CUT.match(text, error.pos) is not None or (
-        error.msg.startswith("Invalid \\") and _CUT.match(text, error.pos - 1) is not None
-    )
+    if error.msg.startswith("Invalid \\"):
+        return any(_CUT_ESCAPE.match(text, at) for at in (error.pos, error.pos - 1))
+    return _CUT.match(text, error.pos) is not None
 
 
 def _say(error: json.JSONDecodeError, text: str) -> str:
