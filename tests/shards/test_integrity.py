@@ -1,4 +1,4 @@
-"""Files that are cut, damaged, or not what their name says: one clear verdict each, never silence, never a traceback."""
+"""Files that are cut, damaged, or not what their name says: one clear verdict each, never silence or a traceback."""
 
 import gzip
 import hashlib
