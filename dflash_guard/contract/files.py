@@ -6,6 +6,7 @@ A file is plain YAML: no anchors, aliases or tags, no key twice, at most 1 MiB. 
 
 import difflib
 import math
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -229,7 +230,7 @@ def find(name: str, folder: str = "", *, taken: Collection[Path] = ()) -> Path |
     for place in (Path("contracts") / folder, shipped_folder() / folder):
         for suffix in _SUFFIXES:
             path = place / f"{name}{suffix}"
-            if path.is_file() and path.resolve() not in taken:
+            if os.path.isfile(path) and path.resolve() not in taken:  # noqa: PTH113 - Path's raises on a long name
                 return path
     return None
 

@@ -7,6 +7,7 @@ contract. What a file does not say is as shipped, so a contract never loses a ru
 import hashlib
 import json
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -41,12 +42,15 @@ KEYS: Final = (
 )
 """The keys that a contract file may have."""
 
+_TEXT_STAGES: Final = ("prompts", "completions")
+
 _RE2_LACKS: Final = (
-    (re.compile(r"(?<!\\)\(\?(?:[=!]|<[=!])"), "look-around"),
-    (re.compile(r"(?<!\\)(?:\\\\)*(?:\\[1-9]|\(\?P=)"), "a back-reference"),
-    (re.compile(r"(?<!\\)\(\?\("), "a conditional group"),
-    (re.compile(r"(?<!\\)\(\?>|[*+?}]\+"), "an atomic group or possessive repeat"),
+    (re.compile(r"\(\?(?:[=!]|<[=!])"), "look-around"),
+    (re.compile(r"\\[1-9]|\(\?P="), "a back-reference"),
+    (re.compile(r"\(\?\("), "a conditional group"),
+    (re.compile(r"\(\?>|[*+?}]\+"), "an atomic group or possessive repeat"),
 )
+"""What a pattern that RE2 refuses may hold, and its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +247,9 @@ def _layers(name: str) -> list[Layer]:
 def _extended(path: Path, extends: Value, taken: list[Path]) -> Path:
     """The file that one extends; its own name there means the one that ships."""
     name = extends.text()
-    if is_file_name(name):
-        found: Path | None = path.parent / name
-    else:
-        found = find(name, taken=taken)
+    found = path.parent / name if is_file_name(name) else find(name, taken=taken)
+    if found is not None and not found.exists():
+        raise extends.place.wrong(f"there is no file {found}", "a path is relative to the file that names it.")
     if found is None and find(name) is None:
         raise extends.place.wrong(f"there is no contract {name!r}", nearest(name, known_names()))
     if found is None or found.resolve() in taken:
@@ -273,6 +276,7 @@ class _Merged:
         self.ignored: set[str] = set()
         self.changes: dict[str, Changes] = {}
         self._mix_place: Place | None = None
+        self._id_place: Place | None = None
 
     def take(self, path: Path, values: Mapping[str, Value]) -> None:
         """Lay one file over what was taken before."""
@@ -285,6 +289,8 @@ class _Merged:
             self.family = _named_family(path, said) if said else None
         if "mix" in values:
             self._mix_place = values["mix"].place
+        if "id" in values:
+            self._id_place = values["id"].place
         if said := at_top(values, "roles"):
             self._take_roles(said)
         if "ignore" in values:
@@ -328,6 +334,11 @@ class _Merged:
 
     def check(self) -> None:
         """Refuse what contradicts itself."""
+        if (place := self._id_place) and self.id and self.id.kind == "content" and self.stage not in _TEXT_STAGES:
+            raise place.wrong(
+                f"rows of stage {self.stage} hold no prompt to take a digest of",
+                "let rows carry the id that they have upstream, or write `id: {column: NAME}`.",
+            )
         place = self._mix_place
         if self.mix is None or place is None:
             return
@@ -335,8 +346,6 @@ class _Merged:
             raise place.wrong(f"source {others[0]!r} is not in `sources`", nearest(others[0], self.sources))
         if sum(least for least, _ in self.mix.values()) > 1 + 1e-9:
             raise place.wrong("the lower bounds add up to more than 1", "lower some of them.")
-        if self.id is not None and self.id.kind == "content" and self.stage not in ("prompts", "completions"):
-            raise place.wrong("", "")
 
     def _ignorable(self, name: str, place: Place) -> str:
         refuse_ignored(known_rule(name, place), place)
@@ -420,30 +429,34 @@ def _one_of(said: Value, kinds: tuple[str, ...]) -> tuple[str, Value]:
 
 
 def _pattern(said: Value) -> str:
-    """A pattern that Python and RE2 read alike, as the shards' names are matched by RE2."""
+    """A pattern that Python and RE2 both read, as the shards' names are matched by RE2."""
     pattern, place = said.text(), said.place
-    example = "write it like '(?P<source>[^/]+)/'."
-    for sign, name in _RE2_LACKS:
-        if sign.search(pattern):
-            raise place.wrong(f"has {name}, which RE2 does not know", f"match without it; {example}")
+    hint = "write it like '(?P<source>[^/]+)/'."
     try:
-        groups = re.compile(pattern).groupindex
+        with warnings.catch_warnings(action="ignore"):  # about what other versions of Python may make of it
+            groups = re.compile(pattern).groupindex
     except (re.error, RecursionError, OverflowError) as error:
-        raise place.wrong(f"is no regular expression: {error}", example) from error
+        raise place.wrong(f"is no regular expression: {error}", hint) from error
+    if problem := _re2_problem(pattern):
+        raise place.wrong(problem, f"match without it; {hint}")
     if "source" not in groups:
-        raise place.wrong("has no group named source", example)
-    _try_re2(pattern, place, example)
+        raise place.wrong("has no group named source", hint)
     return pattern
 
 
-def _try_re2(pattern: str, place: Place, hint: str) -> None:
-    import duckdb
+def _re2_problem(pattern: str) -> str:
+    """What RE2 has against a pattern, in words; "" where it reads it."""
+    import duckdb  # heavy, and few contracts have a pattern
 
-    try:
-        duckdb.connect().execute("SELECT regexp_extract('', ?, 0)", [pattern]).fetchall()
-    except duckdb.Error as error:
-        what = str(error).splitlines()[0].partition("Error: ")[2]
-        raise place.wrong(f"is no regular expression to RE2: {what}", hint) from error
+    with duckdb.connect() as connection:
+        try:
+            connection.execute("SELECT regexp_extract('', ?, 0)", [pattern]).fetchall()
+        except duckdb.Error as error:
+            for sign, name in _RE2_LACKS:
+                if sign.search(pattern):
+                    return f"has {name}, which RE2 does not know"
+            return f"is no regular expression to RE2: {str(error).splitlines()[0].partition('Error: ')[2]}"
+    return ""
 
 
 _TAKERS: Final[Mapping[str, Any]] = {

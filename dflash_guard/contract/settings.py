@@ -10,7 +10,7 @@ from dflash_guard.contract.rule import Rule
 
 __all__ = ["Changes", "at_least_as_strict", "known_rule", "refuse_ignored"]
 
-_SET: Final = "--set"
+_LARGEST: Final = 2**31 - 1  # counts are judged as 32-bit numbers
 
 
 @dataclass(slots=True)
@@ -75,8 +75,9 @@ class Changes:
         if unit == "share":
             self.bound[name] = _share(value, place)
             return
-        if value < 0 or value != int(value):
-            raise place.wrong(f"must be a whole number from 0, not {value}", "write a count such as 32.")
+        if not 0 <= value <= _LARGEST or value != int(value):
+            problem = f"must be a whole number from 0 to {_LARGEST:,}, not {value}"
+            raise place.wrong(problem, "write a count such as 32.")
         self.bound[name] = int(value)
 
     def setting(self, stage: Stage, family: Family, *, ignored: bool) -> RuleSetting:

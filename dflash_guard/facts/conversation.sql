@@ -61,10 +61,16 @@ counted AS (
         length(rtrim(code, 'sdut?-'))::INTEGER AS last_assistant,  -- 1-based; 0: there is none
         -- Most conversations are plain and calm: nothing more is asked about their turns' order, or about any turn.
         regexp_full_match(code, 's?(ua)+u?') AS plain,
-        coalesce(list_bool_or(list_transform(turns, lambda x: x.blank OR x.kind = 'unsupported' OR x.forged IS NOT NULL
-            OR x.forged_thinking IS NOT NULL OR x.control IS NOT NULL)), FALSE) AS stirred,
+        coalesce(list_bit_or(list_transform(turns, lambda x: turn_flags(x))), 0) AS flags,
         CASE WHEN contains(code, 'c') OR contains(code, 't') THEN tool_facts(list, contents) END AS tools_by_turn
     FROM lettered
+),
+told AS (
+    SELECT
+        *,
+        flags & 4 > 0 AS stirred,
+        list_transform(turns[:prompt_turns], lambda x: hash(x.letter, x.digest)) AS prompt_digests
+    FROM counted
 )
 SELECT
     shard, row, line, fault, fault_detail, stray,
@@ -88,8 +94,7 @@ SELECT
         WHEN contains(code, '-') THEN format('turn {}: neither role nor from', first_match(code, '-', added))
     END AS shape_detail,
     has_both_keys(r, text) OR (
-        coalesce(list_bool_or(list_transform(turns, lambda x: x.openai)), FALSE)
-        AND coalesce(list_bool_or(list_transform(turns, lambda x: x.sharegpt)), FALSE)
+        flags & 3 = 3
     ) AS mixed_keys,
     -- turns
     CASE WHEN plain THEN -1 ELSE first_match(code, '\?', added) END AS unknown_role_turn,
@@ -113,14 +118,17 @@ SELECT
     CASE WHEN plain THEN -1 ELSE lower_turn(first_match(code, '(?:c[^t])', added), unanswered_by_id(tools_by_turn, code, added)) END AS unanswered_turn,
     -- prompt
     coalesce(list_sum(list_transform(turns[:prompt_turns], lambda x: x.chars)), 0)::BIGINT AS prompt_chars,
-    context_digest(turns[:prompt_turns], r.tools) AS context_digest,
-    list_transform(list_filter(turns, lambda x: x.letter NOT IN ('a', 'c')), lambda x: hash(x.letter, x.digest)) AS prompt_trail,
+    context_digest(prompt_digests, r.tools) AS context_digest,
+    CASE WHEN regexp_full_match(code, '[^ac]+[ac]?') THEN prompt_digests ELSE list_transform(
+        list_filter(turns, lambda x: x.letter NOT IN ('a', 'c')), lambda x: hash(x.letter, x.digest)) END AS prompt_trail,
     CASE WHEN is_given(r.tools) THEN hash(as_json(r.tools)::VARCHAR) END AS tools_digest,
-    len(list_filter(turns, lambda x: x.letter IN ('a', 'c') AND x.thinks))::INTEGER AS thinking_turns,
-    array_to_string(list_transform(turns, lambda x: CASE WHEN x.thinks THEN 'y' ELSE 'n' END), '') AS thinking_code,
+    CASE WHEN flags & 8 > 0 THEN len(list_filter(turns, lambda x: x.letter IN ('a', 'c') AND x.thinks)) ELSE 0 END::INTEGER
+        AS thinking_turns,
+    CASE WHEN flags & 8 > 0 THEN array_to_string(list_transform(turns, lambda x: CASE WHEN x.thinks THEN 'y' ELSE 'n' END), '')
+        END AS thinking_code,
     coalesce(
         r.enable_thinking::VARCHAR,
         CASE WHEN is_given(r.chat_template_kwargs) THEN json_extract(r.chat_template_kwargs, '$.enable_thinking')::VARCHAR END
     ) NOT IN ('false', '0', '"false"') IS NOT FALSE AS asks_thinking,
     coalesce(r.ended_early::VARCHAR, 'false') = 'true' AS ended_early
-FROM counted;
+FROM told;

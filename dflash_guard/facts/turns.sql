@@ -145,10 +145,17 @@ CREATE OR REPLACE TEMP MACRO turn_facts(t, base, kind, said, marked, reasons) AS
     digest: CASE WHEN kind <> 'unsupported' THEN hash(said) END
 };
 
+-- What is true of any turn of a conversation, for all turns at once: 1 OpenAI keys, 2 ShareGPT keys, 4 something that
+-- asks for a closer look, 8 thinking.
+CREATE OR REPLACE TEMP MACRO turn_flags(x) AS
+    x.openai::TINYINT | (x.sharegpt::TINYINT << 1) | (x.thinks::TINYINT << 3)
+    | ((x.blank OR x.kind = 'unsupported' OR x.forged IS NOT NULL OR x.forged_thinking IS NOT NULL OR x.control IS NOT NULL)
+        ::TINYINT << 2);
+
 -- A digest of the turns before the response, and of the tools that were offered. `hash` is DuckDB's: fast, 64 bits,
 -- the same for one DuckDB version (which is part of a facts file's key); nothing outside facts may hold it.
-CREATE OR REPLACE TEMP MACRO context_digest(prompt, tools) AS CASE WHEN len(prompt) > 0 THEN hash(
-    list_transform(prompt, lambda x: hash(x.letter, x.digest)),
+CREATE OR REPLACE TEMP MACRO context_digest(digests, tools) AS CASE WHEN len(digests) > 0 THEN hash(
+    digests,
     CASE WHEN is_given(tools) THEN as_json(tools)::VARCHAR END
 ) END;
 

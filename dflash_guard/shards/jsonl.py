@@ -32,28 +32,31 @@ class LineScanner:
 
     Attributes:
         forms: What it knows of the texts' forms.
+        line: 1-based number of the next block's first line.
     """
 
     forms: Forms = field(default_factory=Forms)
+    line: int = 1
 
-    def scan(self, block: bytes | memoryview, *, first_line: int, last: bool) -> pa.RecordBatch:
+    def scan(self, *pieces: bytes | memoryview, last: bool) -> pa.RecordBatch:
         """Turn whole lines into rows.
 
         Args:
-            block: Lines, each with its newline; only with `last` may the final one lack it.
-            first_line: 1-based number of the block's first line.
-            last: Whether the data ends with this block.
+            pieces: Lines, each with its newline; only with `last` may the final one lack it. One piece may end, and
+                the next begin, anywhere.
+            last: Whether the data ends with them.
 
         Returns:
             A batch with the columns of TEXT_COLUMNS, one row a line that is not blank.
         """
-        data = padded(block)
+        data = padded(*pieces)
         newlines = np.flatnonzero(data == 0x0A)
         starts = np.concatenate([[0], newlines + 1])
         ends = np.concatenate([newlines, [len(data)]])
         if starts[-1] == len(data):  # the last line has its newline
             starts, ends = starts[:-1], ends[:-1]
-        lines = np.arange(first_line, first_line + len(starts), dtype=np.int64)
+        lines = np.arange(self.line, self.line + len(starts), dtype=np.int64)
+        self.line += len(newlines)
         stray: dict[int, str] = {}
         starts, ends, keep = _trim(data, starts, ends, stray)
         unfinished = len(data) - 1 if last and len(data) and data[-1] != 0x0A else None

@@ -158,8 +158,8 @@ class ShardReader:
 
 def _line_rows(first: bytes, ended: bool, content: "_Content", faults: list[ShardFault]) -> Iterator[pa.RecordBatch]:
     """Cut content at newlines; the piece behind the last one waits for the next block."""
-    scanner, line = LineScanner(), 1
-    waiting: list[bytes] = [first]
+    scanner = LineScanner()
+    waiting: list[bytes | memoryview] = [first]
     size = len(first)
     while True:
         block = None if ended else content.next()
@@ -167,20 +167,27 @@ def _line_rows(first: bytes, ended: bool, content: "_Content", faults: list[Shar
         if block is not None:
             waiting.append(block)
             size += len(block)
-            if size < _BLOCK or (b"\n" not in block and size < _LONGEST_LINE):
+            if size < _BLOCK and size < _LONGEST_LINE:
                 continue
-        data = b"".join(waiting)
-        cut = len(data) if ended else data.rfind(b"\n") + 1
-        if not cut and size >= _LONGEST_LINE:
-            faults.append(ShardFault("unreadable-shard", f"line {line:,} is longer than 1 GiB"))
+        tail = _split_tail(waiting) if not ended else b""
+        if tail is None and size >= _LONGEST_LINE:
+            faults.append(ShardFault("unreadable-shard", f"line {scanner.line:,} is longer than 1 GiB"))
             return
-        if cut:
-            piece = data[:cut] if cut < len(data) else data
-            yield scanner.scan(piece, first_line=line, last=ended)
-            line += piece.count(b"\n")
-        waiting, size = [data[cut:]], len(data) - cut
+        if tail is not None:
+            yield scanner.scan(*waiting, last=ended)
+            waiting, size = [tail], len(tail)
         if ended:
             return
+
+
+def _split_tail(pieces: list[bytes | memoryview]) -> bytes | None:
+    """Take what stands behind the last newline off the last piece; None where that piece has no newline."""
+    last = bytes(pieces[-1])
+    cut = last.rfind(b"\n") + 1
+    if not cut:
+        return None
+    pieces[-1] = memoryview(last)[:cut]
+    return last[cut:]
 
 
 def _array_rows(first: bytes, ended: bool, content: "_Content", faults: list[ShardFault]) -> Iterator[pa.RecordBatch]:

@@ -69,8 +69,8 @@ def check(
     """
     started = datetime.now(UTC)
     given = [data] if isinstance(data, str | Path) else list(data)
-    listing = find_shards(given)
     draft = read_contract(contract, stage=stage, mode=mode, family=family, sets=sets, ignore=ignore)
+    listing = find_shards(given)
     effective = draft.resolve(_find_family(listing) if stage == "tokenized" and draft.family is None else None)
     folder = GuardFolder.locate(given, out)
     run_id = f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"

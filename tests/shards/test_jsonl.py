@@ -71,7 +71,7 @@ TORN = [b'{"a": "x', b'{"a": "x\\', b'{"a": "x\\u12', b'{"a": 1', b'{"a": 1.', b
 
 
 def faults(lines: list[bytes], *, end: bytes = b"\n") -> list[str | None]:
-    batch = LineScanner().scan(b"\n".join(lines) + end, first_line=1, last=True)
+    batch = LineScanner().scan(b"\n".join(lines) + end, last=True)
     return batch["fault"].to_pylist()
 
 
@@ -86,7 +86,7 @@ def test_all_texts_in_one_block_with_forms_already_known() -> None:
     scanner = LineScanner()
     block = b"\n".join(TEXTS) + b"\n"
     for _ in range(2):
-        batch = scanner.scan(block, first_line=1, last=False)
+        batch = scanner.scan(block, last=False)
         assert batch["fault"].to_pylist() == list(TEXTS.values())
     texts = batch["text"].to_pylist()
     assert [json.loads(text) for text in texts if text != "{}"]
@@ -106,7 +106,7 @@ def test_the_last_line_may_lack_its_newline() -> None:
 
 
 def test_blank_lines_are_no_rows_but_count() -> None:
-    batch = LineScanner().scan(b'\n  \n{"a": 1}\n\t\r\n\r\n{"b": 2}\n', first_line=10, last=True)
+    batch = LineScanner(line=10).scan(b'\n  \n{"a": 1}\n\t\r\n\r\n{"b": 2}\n', last=True)
     assert batch["line"].to_pylist() == [12, 15]
     assert [json.loads(t) for t in batch["text"].to_pylist()] == [{"a": 1}, {"b": 2}]
 
@@ -114,7 +114,6 @@ def test_blank_lines_are_no_rows_but_count() -> None:
 def test_stray_bytes_are_told_and_taken_off() -> None:
     batch = LineScanner().scan(
         b'\xef\xbb\xbf{"a": 1}\n{"b": 2}\r\n\xef\xbb\xbf{"c": 3}\n{"d": "\\u0000"}\n{"e": "\\\\u0000"}\n',
-        first_line=1,
         last=True,
     )
     assert [json.loads(t) for t in batch["text"].to_pylist()] == [
