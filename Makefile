@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 RECENT := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help demo test lint format wheel clean
+.PHONY: help demo test lint format bench wheel clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*##/  make \1 \t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -28,6 +28,9 @@ lint: $(STAMP)  ## style, types and import rules
 format: $(STAMP)  ## put the code into shape
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+bench: $(STAMP)  ## measure check against what people would write themselves (about 8 minutes, 8 GB of disk)
+	@$(BIN)/python -m benchmarks.check --write docs/benchmarks.md
 
 wheel: $(STAMP)  ## dist/*.whl and dist/*.tar.gz
 	@$(BIN)/python -m pip install --quiet build

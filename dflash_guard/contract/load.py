@@ -323,8 +323,6 @@ class _Merged:
         rule = known_rule(name, place, self.stage)
         changes = self.changes.setdefault(name, Changes(rule))
         changes.change(field, value.strip(), place)
-        changes.places.pop(str(place), None)
-        changes.places["--set"] = None
 
     def ignore_option(self, option: str) -> None:
         """Take `--ignore RULE[,RULE]`."""

@@ -22,14 +22,14 @@ class Changes:
         level: `error`, `warn` or `family`; "" where nobody said.
         tolerance: None where nobody said.
         bound: The bounds that were said.
-        places: Where it was said.
+        said_by: Who said each field last: a file and line, or `--set`.
     """
 
     rule: Rule
     level: str = ""
     tolerance: float | None = None
     bound: dict[str, float] = field(default_factory=dict)
-    places: dict[str, None] = field(default_factory=dict)
+    said_by: dict[str, str] = field(default_factory=dict)
 
     def change(self, name: str, said: Value | str, place: Place) -> None:
         """Change one field.
@@ -53,7 +53,7 @@ class Changes:
             self.tolerance = _share(_number(said, place), place)
         else:
             self._change_bound(name, _number(said, place), place)
-        self.places[str(place)] = None
+        self.said_by[name] = str(place)
 
     def _change_level(self, said: Value | str, place: Place) -> None:
         levels = self.rule.levels
@@ -88,8 +88,10 @@ class Changes:
             level = "error" if self.level == "error" else "warn"
         tolerance = shipped.tolerance if self.tolerance is None else self.tolerance
         bound = dict(shipped.bound) | self.bound
-        changed = (level, tolerance, bound) != (shipped.level, shipped.tolerance, dict(shipped.bound))
-        return RuleSetting(self.rule.name, level, tolerance, bound, ignored, ", ".join(self.places) if changed else "")
+        before = {"level": shipped.level, "tolerance": shipped.tolerance, **shipped.bound}
+        now = {"level": level, "tolerance": tolerance, **bound}
+        set_by = dict.fromkeys(by for name, by in self.said_by.items() if now[name] != before[name])
+        return RuleSetting(self.rule.name, level, tolerance, bound, ignored, ", ".join(set_by))
 
 
 def known_rule(name: str, place: Place, stage: Stage | None = None) -> Rule:
