@@ -94,7 +94,8 @@ SELECT
         WHEN contains(code, '-') THEN format('turn {}: neither role nor from', first_match(code, '-', added))
     END AS shape_detail,
     has_both_keys(r, text) OR (
-        flags & 3 = 3
+        -- A system field beside the list became a turn in OpenAI's keys: it says nothing about the list.
+        CASE WHEN added = 1 THEN list_bit_or(list_transform(turns[2:], lambda x: turn_flags(x))) ELSE flags END & 3 = 3
     ) AS mixed_keys,
     -- turns
     CASE WHEN plain THEN -1 ELSE first_match(code, '\?', added) END AS unknown_role_turn,

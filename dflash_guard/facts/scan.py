@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dflash_guard.contract.model import Contract, Declaration
-from dflash_guard.errors import GuardError, JudgeError
+from dflash_guard.errors import GuardError, JudgeError, UsageError
 from dflash_guard.facts.columns import Columns, drift, schema_faults, wanted_columns
 from dflash_guard.facts.loops import LoopBound, loop_share
 from dflash_guard.facts.sql import sql
@@ -30,9 +30,9 @@ from dflash_guard.facts.tokens import TOKEN_COLUMNS, column_problem, scan_tokens
 from dflash_guard.shards.model import Batch, Seal, Shard, ShardFault
 from dflash_guard.shards.reader import ShardReader
 
-__all__ = ["Scan", "facts_key", "first_ids", "scan_shards"]
+__all__ = ["Scan", "facts_key", "first_ids", "limit_memory", "scan_shards"]
 
-_PEEK = 1000  # rows that tell the family
+_PEEK_ROWS, _PEEK_SHARDS = 1000, 20  # that tell the family
 
 Progress = Callable[[int], None]
 FACTS_VERSION = 1  # raised whenever a fact's meaning changes
@@ -116,7 +116,7 @@ def scan_shards(
     writer = _FactsWriter(folder, facts_key(contract), source)
     connection = duckdb.connect(config={"threads": jobs, "preserve_insertion_order": True})
     if memory_limit:
-        connection.execute("SET memory_limit = ?", [memory_limit])
+        limit_memory(connection, memory_limit)
     try:
         for facts in _query(connection, contract, source):
             writer.write(facts)
@@ -138,23 +138,42 @@ def scan_shards(
         connection.close()
 
 
-def first_ids(shards: Sequence[Shard]) -> list[int] | None:
-    """Token ids of the first rows of the first shard that has any; None where none has."""
+def limit_memory(connection: duckdb.DuckDBPyConnection, limit: str) -> None:
+    """Set the engine's memory limit.
+
+    Raises:
+        UsageError: The limit is no size.
+    """
+    try:
+        connection.execute("SET memory_limit = ?", [limit])
+    except duckdb.Error as error:
+        raise UsageError(f"--memory-limit: {limit!r} is no size.", hint="write it like 1GiB or 800MB.") from error
+
+
+def first_ids(shards: Sequence[Shard]) -> Iterator[list[int]]:
+    """Token ids of the first rows of each shard that has any; of the first few such shards."""
     columns = Columns()
+    found = 0
     for shard in shards:
-        with ShardReader(shard, ["input_ids"]) as reader:
-            for batch in reader:
-                rows = (
-                    batch.rows.slice(0, _PEEK)
-                    if batch.kind == "columns"
-                    else columns.to_tokens(batch.rows.slice(0, _PEEK))
-                )
-                if "input_ids" not in rows.schema.names or column_problem(rows.schema.field("input_ids")):
-                    break
-                ids = pc.drop_null(pc.list_flatten(rows.column("input_ids")))
-                if len(ids):
-                    return [int(each) for each in ids.slice(0, 1_000_000).to_pylist()]
-    return None
+        ids = _ids_of(shard, columns)
+        if ids:
+            yield ids
+            found += 1
+        if found == _PEEK_SHARDS:
+            return
+
+
+def _ids_of(shard: Shard, columns: Columns) -> list[int]:
+    with ShardReader(shard, ["input_ids"]) as reader:
+        for batch in reader:
+            rows = batch.rows.slice(0, _PEEK_ROWS)
+            rows = rows if batch.kind == "columns" else columns.to_tokens(rows)
+            if "input_ids" not in rows.schema.names or column_problem(rows.schema.field("input_ids")):
+                return []
+            ids = pc.drop_null(pc.list_flatten(rows.column("input_ids")))
+            if len(ids):
+                return [int(each) for each in ids.slice(0, 1_000_000).to_pylist()]
+    return []
 
 
 def _query(connection: duckdb.DuckDBPyConnection, contract: Contract, source: "_Source") -> Iterator[pa.RecordBatch]:
@@ -257,19 +276,20 @@ class _Source:
             with ShardReader(shard, wanted) as reader:
                 self._reader = reader
                 faults: list[ShardFault] = []
-                schema = None
+                schema, told = None, 0
                 for batch in reader:
                     if batch.kind == "columns" and schema is None:
                         schema = reader.schema
                         faults = schema_faults(self.contract.stage, schema, 1) if schema is not None else []
                     if not faults and batch.rows.num_rows:
                         yield index, batch
-                    self.progress(0)
+                    self.progress(reader.bytes_read - told)
+                    told = reader.bytes_read
                 seal = reader.seal
             if seal.schema is not None and schema is None:
                 faults = schema_faults(self.contract.stage, seal.schema, seal.rows)
             self.seals.append(replace(seal, faults=(*seal.faults, *faults)))
-            self.progress(seal.size)
+            self.progress(seal.size - told)
 
     def _parallel(
         self, items: Iterable[tuple[int, Batch]], work: Callable[[tuple[int, Batch]], pa.RecordBatch]

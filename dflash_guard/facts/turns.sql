@@ -138,7 +138,9 @@ CREATE OR REPLACE TEMP MACRO turn_facts(t, base, kind, said, marked, reasons) AS
     chars: CASE WHEN kind = 'text' THEN length(said) ELSE 0 END,
     blank: kind <> 'unsupported' AND is_blank(said),
     forged: CASE WHEN marked AND kind = 'text' THEN nullif(regexp_extract(said, getvariable('turn_pattern')), '') END,
-    control: CASE WHEN marked AND kind = 'text' THEN nullif(regexp_extract(said, getvariable('control_pattern')), '') END,
+    -- What makes or ends a turn is no *other* control token.
+    control: CASE WHEN marked AND kind = 'text' AND regexp_matches(said, getvariable('control_pattern')) THEN nullif(
+        regexp_extract(regexp_replace(said, getvariable('turn_pattern'), '', 'g'), getvariable('control_pattern')), '') END,
     forged_thinking: CASE WHEN reasons
             THEN nullif(regexp_extract(concat(t.reasoning_content, t.reasoning, t.thinking), getvariable('turn_pattern')), '') END,
     thinks: CASE WHEN marked AND has_tags(said) THEN len(filled_blocks(said)) > 0 WHEN reasons THEN len(filled_fields(t)) > 0 ELSE FALSE END,

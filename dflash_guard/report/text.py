@@ -20,7 +20,7 @@ BOLD, DIM, RED, YELLOW, GREEN = "1", "2", "31", "33", "32"
 HUES = {"pass": GREEN, "fail": RED, "error": RED}
 LEFT_OUT = 10  # files named
 GAP = "  "
-FROM = {"option": "by option", "contract": "by the contract", "data": "found in the data", "default": "by default"}
+FROM = {"contract": " (by the contract)", "data": " (found in the data)", "default": " (by default)"}  # not options
 
 
 def pieces(verdict: Verdict, style: Style) -> Iterator[str]:
@@ -56,8 +56,8 @@ def _heading(verdict: Verdict, style: Style, paint: Paint) -> Iterator[str]:
     yield f"{paint(WORDS[verdict.result], HUES[verdict.result], BOLD)} · {contract.stage} · {data}\n"
     digest = verdict.contract.digest
     yield f"contract {inert(contract.name)} · {inert(contract.path)}\n         {digest}\n"
-    family_from, mode_from = (FROM.get(who, who) for who in (contract.family_from, contract.mode_from))
-    yield f"family {inert(contract.family.name)} ({family_from}) · mode {contract.mode} ({mode_from})\n"
+    family_from, mode_from = FROM.get(contract.family_from, ""), FROM.get(contract.mode_from, "")
+    yield f"family {inert(contract.family.name)}{family_from} · mode {contract.mode}{mode_from}\n"
     changed = [setting for setting in contract.rules.values() if setting.set_by]
     for setting in changed:
         value = f"{setting.level}, tolerance {percent(setting.tolerance)}, {bounds(setting.bound)}"

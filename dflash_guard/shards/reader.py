@@ -67,6 +67,11 @@ class ShardReader:
         self._file.close()
 
     @property
+    def bytes_read(self) -> int:
+        """How many of its stored bytes have been read so far."""
+        return self._stored.read
+
+    @property
     def seal(self) -> Seal:
         """What the read established; there once the batches are exhausted."""
         if self._seal is None:
@@ -235,7 +240,7 @@ class _StoredBytes:
         self._descriptor = file.fileno()
         self._size = size
         self._hash = hashlib.sha256()
-        self._read = 0
+        self.read = 0
         self._blocks: queue.Queue[bytes | BaseException | None] = queue.Queue(_AHEAD)
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -249,11 +254,11 @@ class _StoredBytes:
     def _run(self, keep: bool) -> None:
         try:
             while not self._stopped.is_set():
-                block = os.pread(self._descriptor, _BLOCK, self._read)
+                block = os.pread(self._descriptor, _BLOCK, self.read)
                 if not block:
                     break
                 self._hash.update(block)
-                self._read += len(block)
+                self.read += len(block)
                 if keep:
                     self._put(block)
         except BaseException as error:  # noqa: BLE001 - it surfaces where the blocks are taken
@@ -289,7 +294,7 @@ class _StoredBytes:
         self.drain()
         if self._thread is not None:
             self._thread.join()
-        return self._hash.hexdigest(), self._read
+        return self._hash.hexdigest(), self.read
 
     def stop(self) -> None:
         """End the thread, wherever it is."""

@@ -106,16 +106,18 @@ def check(
 
 
 def _find_family(listing: Listing) -> Family | None:
-    """The target's family by the begin-of-turn ids in the first shard that has ids; None where no shard has any."""
-    ids = first_ids(listing.shards)
-    if ids is None:
+    """The target's family by the begin-of-turn ids in the data; None where no shard has any ids."""
+    seen = False
+    for ids in first_ids(listing.shards):
+        seen = True
+        if (family := detect_family(ids)) is not None:
+            return family
+    if not seen:
         return None
-    if (family := detect_family(ids)) is None:
-        raise UsageError(
-            "no begin-of-turn id of a known family stands in the token ids.",
-            hint=f"name the target's family: --family {' or '.join(family_names())}.",
-        )
-    return family
+    raise UsageError(
+        "no begin-of-turn id of a known family stands in the token ids.",
+        hint=f"name the target's family: --family {' or '.join(family_names())}.",
+    )
 
 
 def _unseen(_: int) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from dflash_guard.contract.model import Contract, RuleSetting
 from dflash_guard.contract.rows import details, failing_sql, judge_rows, prepare
 from dflash_guard.errors import JudgeError
-from dflash_guard.facts.scan import Scan
+from dflash_guard.facts.scan import Scan, limit_memory
 from dflash_guard.verdict.failures import FAILURES, REDACTED
 
 __all__ = ["Judgement", "RowCounts"]
@@ -55,7 +55,7 @@ class Judgement:
         self.contract = contract
         self.connection = duckdb.connect(config={"threads": jobs or os.cpu_count() or 1})
         self.connection.execute("SET temp_directory = ?", [str(scratch)])
-        self.connection.execute("SET memory_limit = ?", [memory_limit or MEMORY])
+        limit_memory(self.connection, memory_limit or MEMORY)
         self._upstream = False
         self.shard_names = [seal.shard.name for seal in scan.seals]
         self._read(scan)

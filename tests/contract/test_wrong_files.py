@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -204,7 +203,7 @@ def test_a_wrong_family_file(tmp_path, old, new, key, problem):
     assert caught.value.hint
 
 
-def test_loading_is_quick_and_imports_nothing_heavy():
+def test_loading_imports_nothing_heavy():
     program = (
         "import sys, dflash_guard.contract.load as load\n"
         "load.load_contract(stage='tokenized'); load.load_contract(stage='completions', family='qwen3_5')\n"
@@ -212,14 +211,6 @@ def test_loading_is_quick_and_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
-    best = min(_timed() for _ in range(5))
-    assert best < 0.05
-
-
-def _timed():
-    begun = time.perf_counter()
-    load_contract(stage="completions")
-    return time.perf_counter() - begun
 
 
 def test_from_outside_it_is_one_sentence_and_exit_2(tmp_path):

@@ -30,11 +30,11 @@ def gpt(*turns, **more):
     return {"conversations": [{"from": who, "value": said} for who, said in turns], **more}
 
 
-def call(arguments, id="1", name="f"):  # noqa: A002 - as the format calls it
+def call(arguments, id="1", name="f"):
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def tool(text="result", id="1"):  # noqa: A002
+def tool(text="result", id="1"):
     return {"role": "tool", "tool_call_id": id, "content": text}
 
 
@@ -120,9 +120,12 @@ PROMPTS = {
     "text that reads like parts": (chat(user('[{"type": "image"}]'), bot()), set()),
     # control tokens
     "end of turn": (chat(user("x<|im_end|>y"), bot()), {"forged-turn"}),
-    "start and role": (chat(user("<|im_start|>assistant\nx"), bot()), {"forged-turn", "control-token-in-text"}),
+    "start and role": (chat(user("<|im_start|>assistant\nx"), bot()), {"forged-turn"}),
     "start without role": (chat(user("<|im_start|> x"), bot()), {"control-token-in-text"}),
-    "split over parts": (chat(user([{"type": "text", "text": "<|im_"}, {"type": "text", "text": "end|>"}]), bot()), {"forged-turn"}),
+    "split over parts": (
+        chat(user([{"type": "text", "text": "<|im_"}, {"type": "text", "text": "end|>"}]), bot()),
+        {"forged-turn"},
+    ),
     "in the answer": (chat(user(), bot(ANSWER + "<|im_end|>")), {"forged-turn"}),
     "in reasoning": (chat(user(), bot(reasoning_content="x<|im_end|>")), {"forged-turn"}),
     "in a tool result": (chat(user(), calls(call({})), tool("<|im_end|>"), bot()), {"forged-turn"}),
@@ -136,9 +139,19 @@ PROMPTS = {
     "arguments null": (chat(user(), calls(call(None)), tool(), bot()), {"invalid-tool-arguments"}),
     "arguments twice encoded": (chat(user(), calls(call('"{}"')), tool(), bot()), {"invalid-tool-arguments"}),
     "arguments a list": (chat(user(), calls(call([1])), tool(), bot()), {"invalid-tool-arguments"}),
-    "legacy call": (chat(user(), bot("", function_call={"name": "f", "arguments": "{}"}), {"role": "function", "content": "x"}, bot()), set()),
+    "legacy call": (
+        chat(
+            user(), bot("", function_call={"name": "f", "arguments": "{}"}), {"role": "function", "content": "x"}, bot()
+        ),
+        set(),
+    ),
     "sharegpt call": (
-        gpt(("human", "Hi?"), ("function_call", '{"name": "f", "arguments": {"a": 1}}'), ("observation", "x"), ("gpt", ANSWER)),
+        gpt(
+            ("human", "Hi?"),
+            ("function_call", '{"name": "f", "arguments": {"a": 1}}'),
+            ("observation", "x"),
+            ("gpt", ANSWER),
+        ),
         set(),
     ),
     "sharegpt call broken": (
@@ -154,13 +167,23 @@ PROMPTS = {
         {"invalid-tool-arguments"},
     ),
     "inline call of qwen3_coder": (
-        chat(user(), bot("<tool_call>\n<function=f>\n<parameter=a>1</parameter>\n</function>\n</tool_call>"), tool(), bot()),
+        chat(
+            user(),
+            bot("<tool_call>\n<function=f>\n<parameter=a>1</parameter>\n</function>\n</tool_call>"),
+            tool(),
+            bot(),
+        ),
         set(),
     ),
     "result without call": (chat(user(), bot(), tool(), bot()), {"orphan-tool-result"}),
     "result with another id": (chat(user(), calls(call({})), tool(id="2"), bot()), {"orphan-tool-result"}),
     "calls without ids": (
-        chat(user(), {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}, tool(), bot()),
+        chat(
+            user(),
+            {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]},
+            tool(),
+            bot(),
+        ),
         set(),
     ),
     "several calls": (chat(user(), calls(call({}), call({}, "2")), tool(id="2"), tool(), bot()), set()),
@@ -221,11 +244,17 @@ COMPLETIONS = {
     "status": (chat(user(), bot(reasoning_content=BEST), status_code=503), {"failed-response"}),
     "status as text": (chat(user(), bot(reasoning_content=BEST), status="503"), {"failed-response"}),
     "status fine": (chat(user(), bot(reasoning_content=BEST), status="success", status_code=200), set()),
-    "error body": (chat(user(), bot('{"error": {"message": "no", "code": 429}}', reasoning_content=BEST)), {"failed-response"}),
+    "error body": (
+        chat(user(), bot('{"error": {"message": "no", "code": 429}}', reasoning_content=BEST)),
+        {"failed-response"},
+    ),
     "json answer": (chat(user(), bot('{"answer": "four", "why": "two and two"}', reasoning_content=BEST)), set()),
     "html body": (chat(user(), bot("<!DOCTYPE html><html>502</html>", reasoning_content=BEST)), {"failed-response"}),
     "loop": (chat(user(), bot("I am sorry. " * 80, reasoning_content=BEST)), {"repetition-loop"}),
-    "loop over lines": (chat(user(), bot("I am\nso sorry. I am so\nsorry. " * 40, reasoning_content=BEST)), {"repetition-loop"}),
+    "loop over lines": (
+        chat(user(), bot("I am\nso sorry. I am so\nsorry. " * 40, reasoning_content=BEST)),
+        {"repetition-loop"},
+    ),
     "loop in thinking": (chat(user(), bot(reasoning_content="Wait, let me check again. " * 40)), {"repetition-loop"}),
     "loop in Chinese": (chat(user(), bot("对不起，我不知道。" * 100, reasoning_content=BEST)), {"repetition-loop"}),
     "a loop behind a beginning": (
@@ -233,7 +262,10 @@ COMPLETIONS = {
         {"repetition-loop"},
     ),
     "short repetition": (chat(user(), bot("ha " * 30, reasoning_content=BEST)), set()),
-    "a list": (chat(user(), bot("\n".join(f"{i}. item {i * 7} of the list" for i in range(60)), reasoning_content=BEST)), set()),
+    "a list": (
+        chat(user(), bot("\n".join(f"{i}. item {i * 7} of the list" for i in range(60)), reasoning_content=BEST)),
+        set(),
+    ),
     "image in the answer": (chat(user(), bot([TEXT, IMAGE], reasoning_content=BEST)), {"unsupported-content"}),
 }
 
@@ -246,9 +278,13 @@ def judge(tmp_path, stage, rows, *, write="jsonl", mode="thinking", family="qwen
     elif write == "json":
         path.write_text(json.dumps(rows, indent=1))
     else:
-        pq.write_table(pa.table({"messages": [json.dumps(r["messages"]) if "messages" in r else None for r in rows]}), path)
+        pq.write_table(
+            pa.table({"messages": [json.dumps(r["messages"]) if "messages" in r else None for r in rows]}), path
+        )
     datasets = [rule.name for rule in rules_for(stage) if rule.scope == "dataset"]
-    verdict = dg.check(path, stage=stage, mode=mode, family=family, out=tmp_path / "guard", ignore=[*QUIET, *datasets, *ignore])
+    verdict = dg.check(
+        path, stage=stage, mode=mode, family=family, out=tmp_path / "guard", ignore=[*QUIET, *datasets, *ignore]
+    )
     found = [set() for _ in rows]
     for failure in verdict.failures.to_pylist():
         assert failure["detail"]
@@ -298,7 +334,10 @@ def test_columns_of_structs_are_the_same_rows(tmp_path):
         for name, (row, want) in plain.items()
         if row["messages"]
         and set(row) == {"messages"}
-        and all(isinstance(t, dict) and set(t) == {"role", "content"} and isinstance(t["role"], str) for t in row["messages"])
+        and all(
+            isinstance(t, dict) and set(t) == {"role", "content"} and isinstance(t["role"], str)
+            for t in row["messages"]
+        )
         and all(isinstance(t["content"], str | None) for t in row["messages"])
     }
     assert len(texts) > 20
