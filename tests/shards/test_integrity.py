@@ -25,6 +25,10 @@ LINES = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS).enco
 TABLE = pa.table({"input_ids": [[1, 2, 3], [4, 5], [6]], "loss_mask": [[0, 1, 1], [0, 1], [1]], "id": ["a", "b", "c"]})
 
 
+def packed(data):
+    return gzip.compress(data, mtime=0)  # equal in every worker, or they collect other tests
+
+
 def parquet(table=TABLE):
     sink = io.BytesIO()
     pq.write_table(table, sink)
@@ -51,7 +55,7 @@ def zstd(data=LINES):
 
 SKIPPABLE = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"12345"
 WHOLE = {
-    "x.jsonl.gz": gzip.compress(LINES),
+    "x.jsonl.gz": packed(LINES),
     "x.jsonl.zst": zstd(),
     "x.parquet": parquet(),
     "x.arrow": arrow_file(),
@@ -127,17 +131,17 @@ def test_a_flipped_byte_in_a_columnar_file_is_no_traceback(tmp_path, name):
 @pytest.mark.parametrize(
     ("content", "rows", "faults"),
     [
-        (gzip.compress(LINES) + gzip.compress(LINES), 12, set()),
-        (gzip.compress(LINES) + b"\0" * 512, 6, set()),
-        (gzip.compress(LINES) + b"\0\0garbage", 6, {"unreadable-shard"}),
-        (gzip.compress(LINES) + gzip.compress(b""), 6, set()),
+        (packed(LINES) + packed(LINES), 12, set()),
+        (packed(LINES) + b"\0" * 512, 6, set()),
+        (packed(LINES) + b"\0\0garbage", 6, {"unreadable-shard"}),
+        (packed(LINES) + packed(b""), 6, set()),
         (zstd() + zstd(), 12, set()),
         (SKIPPABLE + zstd() + SKIPPABLE + zstd() + SKIPPABLE, 12, set()),
         (zstd() + b"\0" * 100, 6, set()),
         (zstd() + b"garbage that is no frame", 6, {"unreadable-shard"}),
         (zstd()[:-2], None, {"truncated-shard"}),
-        (gzip.compress(b""), 0, {"empty-shard"}),
-        (gzip.compress(parquet()), 0, {"unreadable-shard"}),
+        (packed(b""), 0, {"empty-shard"}),
+        (packed(parquet()), 0, {"unreadable-shard"}),
         (arrow_stream()[:-8], None, {"truncated-shard"}),
         (arrow_stream() + b"\0" * 16, 3, set()),
         (arrow_stream() + b"more", 3, {"unreadable-shard"}),
@@ -159,6 +163,7 @@ def test_a_flipped_byte_in_a_columnar_file_is_no_traceback(tmp_path, name):
         (b"PARE" + bytes(20), 0, {"unreadable-shard"}),
         (b"\xef\xbb\xbf" + LINES, 6, set()),
     ],
+    ids=lambda value: f"{len(value)}-bytes" if isinstance(value, bytes) else "",
 )
 def test_each_kind_of_content_has_its_verdict(tmp_path, content, rows, faults):
     path = tmp_path / "x.jsonl"
