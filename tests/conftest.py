@@ -5,12 +5,17 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, settings
 
 from dflash_guard.contract.model import Contract, Family, RuleSetting
 from dflash_guard.errors import ExitCode
 from dflash_guard.shards.model import LeftOut, Seal, Shard
 from dflash_guard.verdict.failures import FAILURES, Failures
 from dflash_guard.verdict.model import Counts, RuleResult, Verdict
+
+# Machines differ, and the first example pays for imports.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
