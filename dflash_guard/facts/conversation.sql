@@ -37,8 +37,8 @@ typed AS (
 spoken AS (
     SELECT *,
         CASE WHEN contents IS NULL
-            THEN list_transform(list, lambda t: {t: t, base: base_letter(t), reasons: has_field(t),
-                said: {kind: CASE WHEN turn_text(t) IS NULL THEN 'none' ELSE 'text' END, content: turn_text(t)}})
+            THEN list_transform(list, lambda t: {t: t, base: base_letter(t), reasons: has_field(t), said: {
+                kind: CASE WHEN turn_text(t) IS NULL THEN 'none' ELSE 'text' END, content: turn_text(t)}})
             ELSE list_transform(list, lambda t, i: {t: t, base: base_letter(t), reasons: has_field(t),
                 said: content_of(turn_text(t), contents[i])})
         END AS spoken
@@ -98,35 +98,49 @@ SELECT
         CASE WHEN added = 1 THEN list_bit_or(list_transform(turns[2:], lambda x: turn_flags(x))) ELSE flags END & 3 = 3
     ) AS mixed_keys,
     -- turns
+    length(code) - length(replace(code, 'u', '')) AS user_turns,
     CASE WHEN plain THEN -1 ELSE first_match(code, '\?', added) END AS unknown_role_turn,
     CASE WHEN NOT plain AND contains(code, '?') THEN speaker(list[strpos(code, '?')])[:60] END AS unknown_role,
-    length(code) - length(replace(code, 'u', '')) AS user_turns,
-    CASE WHEN NOT stirred THEN -1 ELSE first_true(list_transform(turns, lambda x, i: x.blank
-        AND (x.letter IN ('u', 's', 'd') OR (x.letter = 'a' AND i <> last_assistant))), added) END AS empty_turn,
     CASE WHEN plain THEN -1 ELSE lower_turn(
         first_match(code, '(?:uu|[ac][ac])', added - 1),
         CASE WHEN regexp_matches(code, '^[sd]*[ac]') THEN first_match(code, '[ac]', added) ELSE -1 END
     ) END AS role_order_turn,
-    CASE WHEN plain THEN -1 ELSE CASE WHEN regexp_matches(code, '.[sd]') THEN first_match(code, '(?:.[sd])', added - 1) ELSE -1 END END AS late_system_turn,
-    CASE WHEN NOT stirred THEN -1 ELSE first_true(list_transform(turns, lambda x: x.kind = 'unsupported'), added) END AS unsupported_turn,
+    CASE WHEN plain OR NOT regexp_matches(code, '.[sd]') THEN -1 ELSE first_match(code, '(?:.[sd])', added - 1) END
+        AS late_system_turn,
+    CASE WHEN plain THEN -1 ELSE lower_turn(
+        first_match(' ' || code, '[^ct]t', added),
+        orphan_by_id(tools_by_turn, code, added)
+    ) END AS orphan_turn,
+    CASE WHEN plain THEN -1 ELSE first_true(list_transform(tools_by_turn, lambda x: x.bad_call), added) END
+        AS bad_call_turn,
+    CASE WHEN plain THEN -1 ELSE lower_turn(
+        first_match(code, '(?:c[^t])', added),
+        unanswered_by_id(tools_by_turn, code, added)
+    ) END AS unanswered_turn,
+    CASE WHEN NOT stirred THEN -1 ELSE first_true(
+        list_transform(turns, lambda x, i: x.blank AND (x.letter IN ('u', 's', 'd') OR (x.letter = 'a' AND i <> last_assistant))),
+        added
+    ) END AS empty_turn,
+    CASE WHEN NOT stirred THEN -1 ELSE first_true(list_transform(turns, lambda x: x.kind = 'unsupported'), added) END
+        AS unsupported_turn,
     CASE WHEN stirred THEN list_filter(turns, lambda x: x.kind = 'unsupported')[1].what END AS unsupported_what,
-    CASE WHEN NOT stirred THEN -1 ELSE first_true(list_transform(turns, lambda x: coalesce(x.forged, x.forged_thinking) IS NOT NULL), added) END AS forged_turn,
-    CASE WHEN stirred THEN list_filter(list_transform(turns, lambda x: coalesce(x.forged, x.forged_thinking)), lambda x: x IS NOT NULL)[1] END AS forged_text,
-    CASE WHEN NOT stirred THEN -1 ELSE first_true(list_transform(turns, lambda x: x.control IS NOT NULL AND x.letter IN ('u', 's', 'd', 't')), added) END AS control_turn,
-    CASE WHEN stirred THEN list_filter(turns, lambda x: x.control IS NOT NULL AND x.letter IN ('u', 's', 'd', 't'))[1].control END AS control_text,
-    CASE WHEN plain THEN -1 ELSE lower_turn(first_match(' ' || code, '[^ct]t', added), orphan_by_id(tools_by_turn, code, added)) END AS orphan_turn,
-    CASE WHEN plain THEN -1 ELSE first_true(list_transform(tools_by_turn, lambda x: x.bad_call), added) END AS bad_call_turn,
-    CASE WHEN plain THEN -1 ELSE lower_turn(first_match(code, '(?:c[^t])', added), unanswered_by_id(tools_by_turn, code, added)) END AS unanswered_turn,
+    CASE WHEN NOT stirred THEN -1 ELSE first_true(list_transform(turns, lambda x: forged_in(x) IS NOT NULL), added) END
+        AS forged_turn,
+    CASE WHEN stirred THEN forged_in(list_filter(turns, lambda x: forged_in(x) IS NOT NULL)[1]) END AS forged_text,
+    CASE WHEN NOT stirred THEN -1 ELSE first_true(list_transform(turns, lambda x: control_in(x) IS NOT NULL), added) END
+        AS control_turn,
+    CASE WHEN stirred THEN control_in(list_filter(turns, lambda x: control_in(x) IS NOT NULL)[1]) END AS control_text,
     -- prompt
     coalesce(list_sum(list_transform(turns[:prompt_turns], lambda x: x.chars)), 0)::BIGINT AS prompt_chars,
     context_digest(prompt_digests, r.tools) AS context_digest,
     CASE WHEN regexp_full_match(code, '[^ac]+[ac]?') THEN prompt_digests ELSE list_transform(
-        list_filter(turns, lambda x: x.letter NOT IN ('a', 'c')), lambda x: hash(x.letter, x.digest)) END AS prompt_trail,
+        list_filter(turns, lambda x: x.letter NOT IN ('a', 'c')), lambda x: hash(x.letter, x.digest)
+    ) END AS prompt_trail,
     CASE WHEN is_given(r.tools) THEN hash(as_json(r.tools)::VARCHAR) END AS tools_digest,
     CASE WHEN flags & 8 > 0 THEN len(list_filter(turns, lambda x: x.letter IN ('a', 'c') AND x.thinks)) ELSE 0 END::INTEGER
         AS thinking_turns,
-    CASE WHEN flags & 8 > 0 THEN array_to_string(list_transform(turns, lambda x: CASE WHEN x.thinks THEN 'y' ELSE 'n' END), '')
-        END AS thinking_code,
+    CASE WHEN flags & 8 > 0 THEN array_to_string(
+        list_transform(turns, lambda x: CASE WHEN x.thinks THEN 'y' ELSE 'n' END), '') END AS thinking_code,
     coalesce(
         r.enable_thinking::VARCHAR,
         CASE WHEN is_given(r.chat_template_kwargs) THEN json_extract(r.chat_template_kwargs, '$.enable_thinking')::VARCHAR END

@@ -147,6 +147,10 @@ CREATE OR REPLACE TEMP MACRO turn_facts(t, base, kind, said, marked, reasons) AS
     digest: CASE WHEN kind <> 'unsupported' THEN hash(said) END
 };
 
+-- What a turn holds that ends or begins one, and what it must not hold of the target's other tokens.
+CREATE OR REPLACE TEMP MACRO forged_in(x) AS coalesce(x.forged, x.forged_thinking);
+CREATE OR REPLACE TEMP MACRO control_in(x) AS CASE WHEN x.letter IN ('u', 's', 'd', 't') THEN x.control END;
+
 -- What is true of any turn of a conversation, for all turns at once: 1 OpenAI keys, 2 ShareGPT keys, 4 something that
 -- asks for a closer look, 8 thinking.
 CREATE OR REPLACE TEMP MACRO turn_flags(x) AS
