@@ -32,7 +32,8 @@ SELECT
     placed AND clipped AS "clipped-response",
     where_judged(placed, unsupervised_end_at) AS "mask-skips-end",
     where_judged(placed, prompt_supervised_at) AS "mask-covers-prompt",
-    where_judged(placed, CASE WHEN served_thinking(asks_thinking) THEN boundary_thinking_at ELSE boundary_off_at END) AS "mask-boundary",
+    where_judged(placed, CASE WHEN served_thinking(asks_thinking) THEN boundary_thinking_at ELSE boundary_off_at END)
+        AS "mask-boundary",
     where_judged(readable, bad_id_at) AS "token-out-of-vocabulary",
     where_judged(readable, mask_token_at) AS "mask-token-in-input",
     readable AND duplicate_begin AS "duplicate-bos",

@@ -141,9 +141,10 @@ CREATE OR REPLACE TEMP MACRO turn_facts(t, base, kind, said, marked, reasons) AS
     -- What makes or ends a turn is no *other* control token.
     control: CASE WHEN marked AND kind = 'text' AND regexp_matches(said, getvariable('control_pattern')) THEN nullif(
         regexp_extract(regexp_replace(said, getvariable('turn_pattern'), '', 'g'), getvariable('control_pattern')), '') END,
-    forged_thinking: CASE WHEN reasons
-            THEN nullif(regexp_extract(concat(t.reasoning_content, t.reasoning, t.thinking), getvariable('turn_pattern')), '') END,
-    thinks: CASE WHEN marked AND has_tags(said) THEN len(filled_blocks(said)) > 0 WHEN reasons THEN len(filled_fields(t)) > 0 ELSE FALSE END,
+    forged_thinking: CASE WHEN reasons THEN nullif(
+        regexp_extract(concat(t.reasoning_content, t.reasoning, t.thinking), getvariable('turn_pattern')), '') END,
+    thinks: CASE WHEN marked AND has_tags(said) THEN len(filled_blocks(said)) > 0 ELSE FALSE END
+        OR CASE WHEN reasons THEN len(filled_fields(t)) > 0 ELSE FALSE END,
     digest: CASE WHEN kind <> 'unsupported' THEN hash(said) END
 };
 
