@@ -11,9 +11,9 @@ CONVERSATION_RULES: Final = (
         name="unknown-shape",
         table="conversation",
         scope="row",
-        stages=("prompts", "completions"),
+        stages=("prompts", "completions", "tokenized"),
         fact="shape",
-        says="A row is a conversation (`messages` or `conversations`) or an Alpaca row.",
+        says="A row is a conversation or an Alpaca row; at tokenized it has input_ids, and loss_mask or labels.",
         why="Every later rule reads turns and roles. Pre-rendered text or prompt/response pairs guessed into turns "
         "would put template tokens into the prompt, and the engine would render them a second time.",
         fix="Convert the row to `messages`: [{role, content}]. For pre-rendered text go back to the data that it "
