@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -310,7 +311,7 @@ class _Source:
         columns = {
             **_place(index, batch.first_row, count),
             **{name: rows.column(name) for name in rows.schema.names},
-            "shard_source": pa.array([self._shard_source(index)] * count, pa.string()),
+            "shard_source": _constant(self._shard_source(index), count),
         }
         return pa.record_batch([columns[name] for name in TEXT_ROWS.names], schema=TEXT_ROWS)
 
@@ -349,10 +350,14 @@ class _Source:
         return pa.record_batch([columns[name] for name in schema.names], schema=schema)
 
 
+def _constant(text: str | None, count: int) -> pa.Array:
+    return pa.nulls(count, pa.string()) if text is None else pa.repeat(pa.scalar(text, pa.string()), count)
+
+
 def _place(index: int, first_row: int, count: int) -> dict[str, pa.Array]:
     return {
-        "shard": pa.array([index], pa.int32()).take(pa.array([0] * count, pa.int32())),
-        "row": pa.array(range(first_row, first_row + count), pa.int64()),
+        "shard": pa.array(np.full(count, index, dtype=np.int32)),
+        "row": pa.array(np.arange(first_row, first_row + count, dtype=np.int64)),
         "line": pa.nulls(count, pa.int64()),
     }
 
@@ -368,7 +373,7 @@ def _provenance(rows: pa.RecordBatch, contract: Contract, shard_source: str | No
     source_name = contract.source.value if contract.source and contract.source.kind == "column" else "source"
     source: pa.Array = pa.nulls(count, pa.string())
     if shard_source is not None:
-        source = pa.array([shard_source] * count, pa.string())
+        source = _constant(shard_source, count)
     elif source_name in names and (text := _flat(rows.column(source_name))) is not None and _is_text(text.type):
         source = pc.cast(text, pa.string())
     asks = rows.column("asks_thinking") if "asks_thinking" in names else None

@@ -34,8 +34,10 @@ CREATE OR REPLACE TEMP MACRO speaker(t) AS coalesce(t.role, t."from");
 
 -- Could this text be an array, an object, a number or a boolean that was made text by reading it as text?
 CREATE OR REPLACE TEMP MACRO is_ambiguous(t) AS
-    t IS NOT NULL AND (starts_with(t, '[') OR starts_with(t, '{')
-        OR (strlen(t) < 400 AND regexp_full_match(t, 'true|false|-?[0-9][-+.eE0-9]*')));
+    CASE ascii(t) IN (91, 123, 45, 102, 116) OR ascii(t) BETWEEN 48 AND 57  -- [ { - f t and digits
+        WHEN TRUE THEN ascii(t) IN (91, 123) OR (strlen(t) < 400 AND regexp_full_match(t, 'true|false|-?[0-9][-+.eE0-9]*'))
+        ELSE FALSE
+    END;
 
 -- A list of parts is text if each part is {type: text, text: string}; this is the first that is not, 0 if none.
 CREATE OR REPLACE TEMP MACRO bad_part(parts) AS coalesce(list_position(

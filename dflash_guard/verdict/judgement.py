@@ -174,7 +174,7 @@ class Judgement:
         shown = f"'{REDACTED}' AS detail" if redact else "detail"
         names = ", ".join(shown if name == "detail" else name for name in FAILURES.names)
         self.connection.execute(
-            f"COPY (SELECT {names} FROM ({query})) TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION zstd)"  # noqa: S608
+            f"COPY (SELECT {names} FROM ({query})) TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION lz4)"  # noqa: S608
         )
         listed = dict(
             self.connection.execute(
