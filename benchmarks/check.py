@@ -11,6 +11,7 @@ import platform
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -46,21 +47,27 @@ def _page(folder: Path, rows: int, runs: int) -> str:
     lines = [_head(rows, runs)]
     for stage in STAGES:
         small, data, triple = (_data(folder, stage, n) for n in (4, rows, 3 * rows))
-        fixed = medians([run(_check(stage, small, folder)) for _ in range(runs)])
+        fixed = _measured([_check(stage, small, folder)], runs)[0]
         commands = {
             "dflash-guard check": _check(stage, data, folder),
             "hand-written DuckDB query": [sys.executable, "-m", "benchmarks.handwritten", stage, str(data)],
             "plain Python loop": [sys.executable, "-m", "benchmarks.plain_loops", stage, str(data)],
             "raw read (cat)": ["cat", str(data)],
         }
-        found: dict[str, list[Figures]] = {name: [] for name in commands}
-        for _ in range(runs):
-            for name, command in commands.items():
-                found[name].append(run(command))
-        grown = run(_check(stage, triple, folder))
-        lines.append(_section(stage, data, rows, fixed, {name: medians(each) for name, each in found.items()}, grown))
+        found = dict(zip(commands, _measured(list(commands.values()), runs), strict=True))
+        grown = _measured([_check(stage, triple, folder)], 1)[0]
+        lines.append(_section(stage, data, rows, fixed, found, grown))
         triple.unlink()
     return "\n".join(lines)
+
+
+def _measured(commands: list[list[str]], runs: int) -> list[Figures]:
+    """Medians of commands that were run in turn; their memory is looked at in a run of its own."""
+    timed = [[run(command) for command in commands] for _ in range(runs)]
+    watched = [run(command, watch=True) for command in commands]
+    return [
+        replace(medians(each), memory=seen.memory) for each, seen in zip(zip(*timed, strict=True), watched, strict=True)
+    ]
 
 
 def _data(folder: Path, stage: str, rows: int) -> Path:

@@ -29,21 +29,27 @@ class Figures:
     code: int
 
 
-def run(command: Sequence[str]) -> Figures:
-    """Run a command to its end; what it prints is thrown away."""
+def run(command: Sequence[str], *, watch: bool = False) -> Figures:
+    """Run a command to its end; what it prints is thrown away.
+
+    Args:
+        command: What to run.
+        watch: Whether to look at its memory, which slows it down: such a run's times do not count.
+    """
     start, before = time.perf_counter(), os.times()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
         peak = 0.0
-        while child.poll() is None:
+        while watch and child.poll() is None:
             peak = max(peak, sum(map(_memory, _tree(child.pid))))
             time.sleep(_EVERY)
+        child.wait()
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return Figures(time.perf_counter() - start, cpu, peak / 1024, child.returncode)
 
 
 def medians(runs: Sequence[Figures]) -> Figures:
-    """The median of each figure; of memory the largest."""
+    """The median of each figure; of memory, which only a watched run has, the largest."""
     return Figures(
         median(r.wall for r in runs),
         median(r.cpu for r in runs),

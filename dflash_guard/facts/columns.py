@@ -30,19 +30,23 @@ def wanted_columns(contract: Contract) -> tuple[str, ...]:
     return (*(TOKEN_COLUMNS_READ if contract.stage == "tokenized" else _TEXT), *declared)
 
 
-def schema_faults(stage: str, schema: pa.Schema, rows: int) -> list[ShardFault]:
+def schema_faults(stage: str, schema: pa.Schema, *, has_rows: bool) -> list[ShardFault]:
     """Say which needed column of a columnar shard is absent, or of a type that cannot be read."""
     if stage == "tokenized":
-        return _missing(schema, ("input_ids",)) + _missing(schema, ("loss_mask", "labels")) + _token_types(schema, rows)
+        return (
+            _missing(schema, ("input_ids",))
+            + _missing(schema, ("loss_mask", "labels"))
+            + _token_types(schema, has_rows=has_rows)
+        )
     found = _found(schema, _TURNS)
     faults = _missing(schema, _TURNS)
-    if rows and len(found) == 1 and pa.types.is_null(schema.field(found[0]).type):
-        faults.append(_null_type(found[0], rows))
+    if has_rows and len(found) == 1 and pa.types.is_null(schema.field(found[0]).type):
+        faults.append(_null_type(found[0]))
     return faults
 
 
-def _null_type(name: str, rows: int) -> ShardFault:
-    return ShardFault("column-type", f"column {name!r} is of type null, though the shard has {rows:,} rows")
+def _null_type(name: str) -> ShardFault:
+    return ShardFault("column-type", f"column {name!r} is of type null, though the shard has rows")
 
 
 def _missing(schema: pa.Schema, any_of: tuple[str, ...]) -> list[ShardFault]:
@@ -59,12 +63,12 @@ def _found(schema: pa.Schema, names: Sequence[str]) -> list[str]:
     return [name for name in names if name in schema.names]
 
 
-def _token_types(schema: pa.Schema, rows: int) -> list[ShardFault]:
+def _token_types(schema: pa.Schema, *, has_rows: bool) -> list[ShardFault]:
     faults = []
     for name in [*_found(schema, ("input_ids",)), *_found(schema, ("loss_mask", "labels"))[:1]]:
         field = schema.field(name)
         if pa.types.is_null(field.type):
-            faults += [_null_type(name, rows)] if rows else []
+            faults += [_null_type(name)] if has_rows else []
         elif problem := column_problem(field):
             faults.append(ShardFault("column-type", problem))
     return faults

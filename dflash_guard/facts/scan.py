@@ -30,6 +30,7 @@ from dflash_guard.facts.sql import sql
 from dflash_guard.facts.tokens import TOKEN_COLUMNS, column_problem, scan_tokens
 from dflash_guard.shards.model import Batch, Seal, Shard, ShardFault
 from dflash_guard.shards.reader import ShardReader
+from dflash_guard.shards.writer import make_folder
 
 __all__ = ["Scan", "facts_key", "first_ids", "limit_memory", "scan_shards"]
 
@@ -112,7 +113,7 @@ def scan_shards(
         ShardAccessError, ShardChangedError: A shard could not be read for reasons outside itself.
         JudgeError: The engine failed.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     source = _Source(shards, contract, jobs, progress)
     writer = _FactsWriter(folder, facts_key(contract), source)
     connection = duckdb.connect(config={"threads": jobs, "preserve_insertion_order": True})
@@ -281,14 +282,14 @@ class _Source:
                 for batch in reader:
                     if batch.kind == "columns" and schema is None:
                         schema = reader.schema
-                        faults = schema_faults(self.contract.stage, schema, 1) if schema is not None else []
+                        faults = schema_faults(self.contract.stage, schema, has_rows=True) if schema is not None else []
                     if not faults and batch.rows.num_rows:
                         yield index, batch
                     self.progress(reader.bytes_read - told)
                     told = reader.bytes_read
                 seal = reader.seal
             if seal.schema is not None and schema is None:
-                faults = schema_faults(self.contract.stage, seal.schema, seal.rows)
+                faults = schema_faults(self.contract.stage, seal.schema, has_rows=seal.rows > 0)
             self.seals.append(replace(seal, faults=(*seal.faults, *faults)))
             self.progress(seal.size - told)
 

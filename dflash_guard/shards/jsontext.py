@@ -131,8 +131,9 @@ def _say(error: json.JSONDecodeError, text: str) -> str:
         return f"{len(text):,} NUL bytes"
     if error.msg == "Extra data":
         return f"more text after the JSON value, at character {error.pos + 1}"
+    said = error.msg.removesuffix(" at")
     near = text[error.pos : error.pos + 20]
-    return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}" + (f", near {near!a}" if near else "")
+    return f"{said[:1].lower()}{said[1:]} at character {error.pos + 1}" + (f", near {near!a}" if near else "")
 
 
 def _kind(value: object) -> str:

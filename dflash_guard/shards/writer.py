@@ -8,7 +8,20 @@ from typing import BinaryIO
 
 from dflash_guard.errors import JudgeError
 
-__all__ = ["whole_file", "whole_path", "write_whole"]
+__all__ = ["make_folder", "whole_file", "whole_path", "write_whole"]
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it.
+
+    Raises:
+        JudgeError: It can't be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"{path} can't be made: {error.strerror or error}."
+        raise JudgeError(message, hint="name a folder that can be written with --out.") from error
 
 
 @contextlib.contextmanager
