@@ -144,7 +144,11 @@ def _scan_upstream(upstream: str | Path, contract: Contract, jobs: int, memory_l
     shards = find_shards([upstream]).shards
     reading = load_contract(None, stage="completions", family=contract.family.name)
     facts = GuardFolder.locate([upstream]).facts
-    return scan_shards(shards, reading, facts, jobs=jobs, memory_limit=memory_limit, progress=_unseen)
+    scan = scan_shards(shards, reading, facts, jobs=jobs, memory_limit=memory_limit, progress=_unseen)
+    if not any(scan.facts):
+        what = f"--upstream {upstream} holds no conversation that could be read."
+        raise UsageError(what, hint="name the prompts or completions that this data was made from.")
+    return scan
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,6 +245,12 @@ def test_a_begin_of_turn_id_that_no_family_has_needs_a_family(tmp_path):
     assert dg.check(data, stage="tokenized", family="qwen3").exit_code == 1
 
 
+def test_an_upstream_that_holds_no_conversation_is_no_silence(tmp_path):
+    data = write(tmp_path / "shard.parquet", [good_row(1)])
+    with pytest.raises(UsageError, match="no conversation"):
+        dg.check(data, stage="tokenized", upstream=str(data))
+
+
 def test_the_redacted_run_holds_no_sample_text(tmp_path):
     secret = "hunter2-the-secret"
     row = said(1)
