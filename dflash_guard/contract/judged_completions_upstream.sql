@@ -9,13 +9,12 @@ compared AS (
     SELECT
         *,
         talks AND said IS NOT NULL AS comparable,
-        coalesce(prompt_trail, []) = coalesce(said.prompt, []) AS same_prompt,
         coalesce(prompt_trail, []) = coalesce(said.prompt[:len(prompt_trail)], []) AS begins_like_upstream,
         tools_digest IS DISTINCT FROM said.tools AS other_tools
     FROM matched
 )
 SELECT
-    * EXCLUDE (said, comparable, same_prompt, begins_like_upstream, other_tools),
+    * EXCLUDE (said, comparable, begins_like_upstream, other_tools),
     said.user_turns AS upstream_user_turns,
     readable AND id IS NOT NULL AND said IS NULL AS "unknown-prompt",
     comparable AND (other_tools OR NOT begins_like_upstream) AS "changed-prompt",

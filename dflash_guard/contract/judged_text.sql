@@ -5,8 +5,8 @@
 CREATE OR REPLACE TEMP VIEW text_rows AS
 SELECT
     *,
-    coalesce(fault, '') IN ('', 'duplicate-key') AS readable,
-    coalesce(fault, '') IN ('', 'duplicate-key') AND shaped AND turn_count > 0 AS talks
+    is_readable(fault) AS readable,
+    is_readable(fault) AND shaped AND turn_count > 0 AS talks
 FROM facts;
 
 CREATE OR REPLACE TEMP VIEW judged_text AS

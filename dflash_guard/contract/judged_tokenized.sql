@@ -3,8 +3,8 @@
 CREATE OR REPLACE TEMP VIEW token_rows AS
 SELECT
     *,
-    coalesce(fault, '') IN ('', 'duplicate-key') AS readable,
-    coalesce(fault, '') IN ('', 'duplicate-key') AND lengths_agree AS placed
+    is_readable(fault) AS readable,
+    is_readable(fault) AND lengths_agree AS placed
 FROM facts;
 
 CREATE OR REPLACE TEMP VIEW judged AS

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 BATCH_ROWS = 500_000
-Kind = Literal["flag", "turn", "at_least", "at_most", "below"]
+Kind = Literal["at_least", "at_most", "below"]
 
 # How a rule's column is bounded, where it is neither a truth value nor a turn.
 _NUMBERS: Mapping[str, tuple[Kind, str]] = {
@@ -96,7 +96,7 @@ def prepare(
     """Make the view `judged` out of `facts`, and what details need, on a connection.
 
     Args:
-        connection: One that has `facts` (and `upstream`, for cross-stage rules).
+        connection: One that has `facts` and the macros of `json.sql` (and `upstream`, for cross-stage rules).
         contract: The effective contract.
         manifest_generator: Whether the data set's manifest says who made its rows.
         upstream: Whether there is an upstream to compare with.
@@ -114,7 +114,6 @@ def prepare(
     connection.execute("SET VARIABLE mode = ?", [contract.mode])
     connection.execute("SET VARIABLE target = ?", [contract.target])
     connection.execute("SET VARIABLE manifest_generator = ?", [manifest_generator])
-    connection.execute(sql("json.sql"))
     package = "dflash_guard.contract"
     connection.execute(sql("judged.sql", package))
     if contract.stage != "tokenized":

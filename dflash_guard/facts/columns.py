@@ -9,19 +9,19 @@ import pyarrow as pa
 from dflash_guard.contract.model import Contract
 from dflash_guard.facts.sql import sql
 from dflash_guard.facts.tokens import column_problem
-from dflash_guard.shards.columnar import FAULT_COLUMN
+from dflash_guard.shards.columnar import FAULT_COLUMN, is_text
 from dflash_guard.shards.jsonl import TEXT_COLUMNS
 from dflash_guard.shards.model import Seal, ShardFault
 
-__all__ = ["TOKEN_COLUMNS_READ", "Columns", "drift", "schema_faults", "wanted_columns"]
+__all__ = ["ID_COLUMNS", "TOKEN_COLUMNS_READ", "Columns", "drift", "schema_faults", "wanted_columns"]
 
-_IDS = ("id", "sample_id", "uuid", "conversation_id")
+ID_COLUMNS = ("id", "sample_id", "uuid", "conversation_id")
 _TURNS = ("messages", "conversations", "instruction")
 _TEXT = (
-    *_IDS, *_TURNS, "input", "output", "history", "system", "source", "tools", "finish_reason", "error", "status",
+    *ID_COLUMNS, *_TURNS, "input", "output", "history", "system", "source", "tools", "finish_reason", "error", "status",
     "status_code", "http_status", "enable_thinking", "chat_template_kwargs", "generator", "usage", "ended_early",
 )  # fmt: skip
-TOKEN_COLUMNS_READ = (*_IDS, "source", "turn", "input_ids", "loss_mask", "labels", "seq_len", "enable_thinking")
+TOKEN_COLUMNS_READ = (*ID_COLUMNS, "source", "turn", "input_ids", "loss_mask", "labels", "seq_len", "enable_thinking")
 
 
 def wanted_columns(contract: Contract) -> tuple[str, ...]:
@@ -65,7 +65,11 @@ def _found(schema: pa.Schema, names: Sequence[str]) -> list[str]:
 
 def _token_types(schema: pa.Schema, *, has_rows: bool) -> list[ShardFault]:
     faults = []
-    for name in [*_found(schema, ("input_ids",)), *_found(schema, ("loss_mask", "labels"))[:1]]:
+    for name in [
+        *_found(schema, ("input_ids",)),
+        *_found(schema, ("loss_mask", "labels"))[:1],
+        *_found(schema, ("seq_len",)),
+    ]:
         field = schema.field(name)
         if pa.types.is_null(field.type):
             faults += [_null_type(name)] if has_rows else []
@@ -113,7 +117,7 @@ def _kind(of: pa.DataType) -> str:
         return f"list of {_kind(of.value_type)}"
     if pa.types.is_integer(of) or pa.types.is_boolean(of):
         return "integers"
-    if pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of):
+    if is_text(of):
         return "text"
     return "struct" if pa.types.is_struct(of) else str(of)
 

@@ -2,6 +2,9 @@
 
 CREATE OR REPLACE TEMP MACRO is_blank(t) AS NOT regexp_matches(coalesce(t, ''), '[^\s\pZ]');
 
+-- Can a row with this fault (null: none) be read and judged on? A key that stands twice is read as its first value.
+CREATE OR REPLACE TEMP MACRO is_readable(fault) AS coalesce(fault, '') IN ('', 'duplicate-key');
+
 -- JSON of a string: its characters; of anything else: null.
 CREATE OR REPLACE TEMP MACRO json_string(j) AS CASE WHEN starts_with(j::VARCHAR, '"') THEN j ->> '$' END;
 CREATE OR REPLACE TEMP MACRO is_given(j) AS j IS NOT NULL AND j::VARCHAR NOT IN ('null', '[]', '""', '"[]"', '"null"');

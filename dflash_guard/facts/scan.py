@@ -6,7 +6,6 @@ Facts of a shard are one immutable file, named by the shard's bytes and by what 
 
 import hashlib
 import json
-import os
 import re
 import threading
 from collections import deque
@@ -24,13 +23,14 @@ import pyarrow.parquet as pq
 
 from dflash_guard.contract.model import Contract, Declaration
 from dflash_guard.errors import GuardError, JudgeError, UsageError
-from dflash_guard.facts.columns import Columns, drift, schema_faults, wanted_columns
+from dflash_guard.facts.columns import ID_COLUMNS, Columns, drift, schema_faults, wanted_columns
 from dflash_guard.facts.loops import LoopBound, loop_share
 from dflash_guard.facts.sql import sql
 from dflash_guard.facts.tokens import TOKEN_COLUMNS, column_problem, scan_tokens
+from dflash_guard.shards.columnar import is_text
 from dflash_guard.shards.model import Batch, Seal, Shard, ShardFault
 from dflash_guard.shards.reader import ShardReader
-from dflash_guard.shards.writer import make_folder
+from dflash_guard.shards.writer import make_folder, publish, temporary_name
 
 __all__ = ["Scan", "facts_key", "first_ids", "limit_memory", "scan_shards"]
 
@@ -365,18 +365,14 @@ def _place(index: int, first_row: int, count: int) -> dict[str, pa.Array]:
 
 def _provenance(rows: pa.RecordBatch, contract: Contract, shard_source: str | None) -> dict[str, pa.Array]:
     count, names = rows.num_rows, rows.schema.names
-    ids = (
-        [contract.id.value]
-        if contract.id and contract.id.kind == "column"
-        else ["id", "sample_id", "uuid", "conversation_id"]
-    )
-    found = [pc.cast(_flat(rows.column(name)), pa.string()) for name in ids if name in names]
+    ids = (contract.id.value,) if contract.id and contract.id.kind == "column" else ID_COLUMNS
+    found = [pc.cast(rows.column(name), pa.string()) for name in ids if name in names and _may_be_id(rows, name)]
     source_name = contract.source.value if contract.source and contract.source.kind == "column" else "source"
     source: pa.Array = pa.nulls(count, pa.string())
     if shard_source is not None:
         source = _constant(shard_source, count)
-    elif source_name in names and (text := _flat(rows.column(source_name))) is not None and _is_text(text.type):
-        source = pc.cast(text, pa.string())
+    elif source_name in names and is_text(rows.column(source_name).type):
+        source = pc.cast(rows.column(source_name), pa.string())
     asks = rows.column("asks_thinking") if "asks_thinking" in names else None
     if asks is None and "enable_thinking" in names and pa.types.is_boolean(rows.column("enable_thinking").type):
         asks = pc.fill_null(rows.column("enable_thinking"), fill_value=True)
@@ -389,12 +385,9 @@ def _provenance(rows: pa.RecordBatch, contract: Contract, shard_source: str | No
     }
 
 
-def _flat(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-
-
-def _is_text(of: pa.DataType) -> bool:
-    return bool(pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of))
+def _may_be_id(rows: pa.RecordBatch, name: str) -> bool:
+    of = rows.schema.field(name).type
+    return is_text(of) or bool(pa.types.is_integer(of))
 
 
 def _scan_both_kinds(rows: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
@@ -421,7 +414,6 @@ class _FactsWriter:
     folder: Path
     key: str
     source: _Source
-    rows: int = 0
     _files: dict[int, str] = field(default_factory=dict)
     _open: tuple[int, Path, pq.ParquetWriter] | None = None
 
@@ -434,7 +426,7 @@ class _FactsWriter:
     def _writer(self, index: int, schema: pa.Schema) -> pq.ParquetWriter:
         if self._open is None or self._open[0] != index:
             self._finish()
-            path = self.folder / f".{os.getpid()}-{index}.parquet.tmp"
+            path = temporary_name(self.folder / f"{index}.parquet")
             kept = schema.remove(schema.get_field_index("shard"))
             dictionary = [f.name for f in kept if f.name not in _NO_DICTIONARY and not pa.types.is_integer(f.type)]
             writer = pq.ParquetWriter(path, kept, compression="zstd", compression_level=1, use_dictionary=dictionary)
@@ -448,7 +440,7 @@ class _FactsWriter:
         index, path, writer = self._open
         writer.close()
         final = self.folder / f"{self.source.seals[index].sha256}-{self.key}.parquet"
-        path.replace(final)
+        publish(path, final)
         self._files[index] = str(final)
         self._open = None
 

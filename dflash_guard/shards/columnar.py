@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from dflash_guard.shards.model import ShardFault
 
-__all__ = ["FAULT_COLUMN", "ColumnarReader"]
+__all__ = ["FAULT_COLUMN", "ColumnarReader", "is_text"]
 
 FAULT_COLUMN = "__fault__"  # names the column of a row whose text is no UTF-8
 _TARGET = 16 << 20  # bytes of a batch that is handed out
@@ -73,8 +73,8 @@ class ColumnarReader:
         read = {"parquet": self._parquet, "arrow-file": self._arrow_file, "arrow-stream": self._arrow_stream}[
             self.format
         ]
-        for batch in _sized(map(_sound, read())):
-            yield _checked(_plain(batch))
+        for batch in _sized(_plain(_sound(each)) for each in read()):
+            yield _checked(batch)
 
     def _selected(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if self.columns is None or name in self.columns]
@@ -89,7 +89,7 @@ class ColumnarReader:
         seen = 0
         for batch in parquet.iter_batches(batch_size=rows, columns=names, use_threads=False):
             seen += batch.num_rows
-            yield batch if names else pa.record_batch({"__rows__": pa.nulls(batch.num_rows)})
+            yield _select(batch, names)
         if seen != metadata.num_rows and names:
             raise ValueError(f"{seen:,} rows instead of the {metadata.num_rows:,} that the footer tells")
 
@@ -98,7 +98,7 @@ class ColumnarReader:
         self.schema = reader.schema
         names = self._selected(self.schema.names)
         for i in range(reader.num_record_batches):
-            yield reader.get_batch(i).select(names)
+            yield _select(reader.get_batch(i), names)
 
     def _arrow_stream(self) -> Iterator[pa.RecordBatch]:
         watched = _Watched(self.file, self.size)
@@ -106,7 +106,7 @@ class ColumnarReader:
         self.schema = reader.schema
         names = self._selected(self.schema.names)
         for batch in reader:
-            yield batch.select(names)
+            yield _select(batch, names)
         # pyarrow takes the end of the file for the end of the stream; a marker would have kept it from reading so far.
         if watched.met_end:
             self.faults.append(ShardFault("truncated-shard", "the Arrow stream has no end-of-stream marker"))
@@ -183,23 +183,18 @@ def _sized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
-    return pa.concat_batches([_undictionaried(batch) for batch in batches])
+    return pa.concat_batches(batches)
 
 
-def _undictionaried(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Dictionaries differ from batch to batch; their values can be joined."""
-    if not any(pa.types.is_dictionary(f.type) for f in batch.schema):
-        return batch
-    return pa.record_batch([_decoded(c) for c in batch.columns], names=batch.schema.names)
-
-
-def _decoded(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+def _select(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
+    """The wanted columns; where there is none, a column of nothing, so that the rows are still counted."""
+    return batch.select(names) if names else pa.record_batch({"__rows__": pa.nulls(batch.num_rows)})
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Dictionaries decoded, extension types as what they are stored as."""
-    columns = [_decoded(c.storage if isinstance(c.type, pa.BaseExtensionType) else c) for c in batch.columns]
+    """Dictionaries decoded (they differ from batch to batch), extension types as what they are stored as."""
+    stored = (c.storage if isinstance(c.type, pa.BaseExtensionType) else c for c in batch.columns)
+    columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in stored]
     return pa.record_batch(columns, names=batch.schema.names)
 
 
@@ -218,10 +213,13 @@ def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch([*columns, pa.array(faults, pa.string())], names=[*batch.schema.names, FAULT_COLUMN])
 
 
+def is_text(of: pa.DataType) -> bool:
+    """Whether a type is text, of any width."""
+    return bool(pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of))
+
+
 def _holds_text(of: pa.DataType) -> bool:
-    if pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of):
-        return True
-    return any(_holds_text(of.field(i).type) for i in range(of.num_fields))
+    return is_text(of) or any(_holds_text(of.field(i).type) for i in range(of.num_fields))
 
 
 def _bad_rows(column: Any) -> set[int]:

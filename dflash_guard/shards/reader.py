@@ -51,7 +51,7 @@ class ShardReader:
             self._file = io.FileIO(shard.location, "rb")
         except OSError as error:
             raise self._refused(error) from error
-        self._stored = _StoredBytes(self._file, shard.size)
+        self._stored = _StoredBytes(self._file)
 
     def __enter__(self) -> Self:
         return self
@@ -95,9 +95,11 @@ class ShardReader:
         listed = (self.shard.size, self.shard.mtime_ns, self.shard.ctime_ns, self.shard.inode)
         found = (now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino)
         if any(was and was != is_ for was, is_ in zip(listed, found, strict=True)) or now.st_size != self.shard.size:
-            raise ShardChangedError(
-                f"{self.shard.name} changed during the run.", hint="run again when nothing writes to the data any more."
-            )
+            raise self._changed()
+
+    def _changed(self) -> ShardChangedError:
+        what = f"{self.shard.name} changed during the run."
+        return ShardChangedError(what, hint="run again when nothing writes to the data any more.")
 
     def _read(self) -> Iterator[Batch]:
         head = os.pread(self._file.fileno(), HEAD, 0)
@@ -155,9 +157,7 @@ class ShardReader:
     def _sealed(self, kind: str, compression: str, rows: int, faults: list[ShardFault]) -> Seal:
         digest, size = self._stored.digest()
         if size != self.shard.size:
-            raise ShardChangedError(
-                f"{self.shard.name} changed during the run.", hint="run again when nothing writes to it."
-            )
+            raise self._changed()
         return Seal(self.shard, digest, size, rows, kind, compression, tuple(faults), self.schema)  # type: ignore[arg-type]
 
 
@@ -172,7 +172,7 @@ def _line_rows(first: bytes, ended: bool, content: "_Content", faults: list[Shar
         if block is not None:
             waiting.append(block)
             size += len(block)
-            if size < _BLOCK and size < _LONGEST_LINE:
+            if size < _BLOCK:
                 continue
         tail = _split_tail(waiting) if not ended else b""
         if tail is None and size >= _LONGEST_LINE:
@@ -236,9 +236,8 @@ class _Content:
 class _StoredBytes:
     """Reads and hashes a file in a thread of its own, a few blocks ahead of whoever takes them."""
 
-    def __init__(self, file: io.FileIO, size: int) -> None:
+    def __init__(self, file: io.FileIO) -> None:
         self._descriptor = file.fileno()
-        self._size = size
         self._hash = hashlib.sha256()
         self.read = 0
         self._blocks: queue.Queue[bytes | BaseException | None] = queue.Queue(_AHEAD)

@@ -2,13 +2,14 @@
 
 import contextlib
 import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from dflash_guard.errors import JudgeError
 
-__all__ = ["make_folder", "whole_file", "whole_path", "write_whole"]
+__all__ = ["make_folder", "publish", "temporary_name", "whole_file", "whole_path", "write_whole"]
 
 
 def make_folder(path: Path) -> None:
@@ -31,17 +32,11 @@ def whole_path(path: Path) -> Iterator[Path]:
     Raises:
         JudgeError: The disk is full, or the folder can't be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_name(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        descriptor = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(path)
-        _sync_folder(path.parent)
+        publish(temporary, path)
     except OSError as error:
         message = f"{path} can't be written: {error.strerror or error}."
         raise JudgeError(
@@ -64,8 +59,20 @@ def write_whole(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def temporary_name(path: Path) -> Path:
+    """A name beside `path` that no other run or thread takes, and no reader takes for data."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+
+
+def publish(temporary: Path, path: Path) -> None:
+    """Give a file that is written whole its name: its bytes are on the disk before the name is."""
+    _sync(temporary)
+    temporary.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

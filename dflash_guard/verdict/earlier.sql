@@ -5,7 +5,7 @@ CREATE OR REPLACE TEMP TABLE earlier_rows AS
 WITH keyed AS (
     SELECT shard, shard_name, row, line, key_of_row AS key
     FROM raw_facts
-    WHERE coalesce(fault, '') IN ('', 'duplicate-key')
+    WHERE is_readable(fault)
 ),
 repeated AS (
     SELECT key FROM keyed WHERE key IS NOT NULL GROUP BY key HAVING count(*) > 1

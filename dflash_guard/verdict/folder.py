@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dflash_guard.shards.model import Seal
-
 __all__ = ["GUARD", "GuardFolder"]
 
 GUARD = "__guard__"
@@ -79,9 +77,3 @@ def _state_folder(data: Sequence[str | Path]) -> Path:
     key = "\n".join(os.path.abspath(d) for d in data)  # noqa: PTH100 - a glob is no path, yet has a place
     digest = hashlib.sha256(os.fsencode(key)).hexdigest()[:32]
     return Path(platformdirs.user_state_dir("dflash-guard")) / "guards" / digest
-
-
-def set_digest(seals: Sequence[Seal]) -> str:
-    """One digest for a set of shards: their names and the digests of their bytes, in order."""
-    listing = "".join(f"{seal.sha256}  {seal.shard.name}\n" for seal in seals)
-    return "sha256:" + hashlib.sha256(listing.encode()).hexdigest()

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Self
 
@@ -14,6 +13,7 @@ from dflash_guard.contract.model import Contract, RuleSetting
 from dflash_guard.contract.rows import details, failing_sql, judge_rows, prepare
 from dflash_guard.errors import JudgeError
 from dflash_guard.facts.scan import Scan, limit_memory
+from dflash_guard.facts.sql import sql
 from dflash_guard.verdict.failures import FAILURES, REDACTED
 
 __all__ = ["Judgement", "RowCounts"]
@@ -80,6 +80,7 @@ class Judgement:
         connection.execute("SET VARIABLE facts_files = ?", [self._files])
         connection.execute("SET VARIABLE file_shards = ?::INTEGER[]", [[i for _, i in found]])
         connection.execute("SET VARIABLE shard_names = ?", [self.shard_names])
+        connection.execute(sql("json.sql"))
         connection.execute(_sql("facts_view.sql"))
         key = (
             "CASE WHEN id IS NOT NULL THEN concat(id, ' turn ', turn) END"
@@ -164,11 +165,11 @@ class Judgement:
         conditions = self._conditions(failing) if failing else {}
         self.connection.register("shard_failures", shard_failures)
         said = details(self.contract.stage)
-        parts = ["SELECT *, 0 AS part, NULL::INTEGER AS shard_index FROM shard_failures"]
+        parts = ["FROM shard_failures"]
         parts += [
-            f"SELECT '{name}', '{self._setting(name).level}', shard_name, row, line, id, ({said[name]}), "  # noqa: S608
-            f"{i}, shard FROM judged WHERE {condition}"
-            for i, (name, condition) in enumerate(conditions.items(), start=1)
+            f"SELECT '{name}', '{self._setting(name).level}', shard_name, row, line, id, ({said[name]}) "  # noqa: S608
+            f"FROM judged WHERE {condition}"
+            for name, condition in conditions.items()
         ]
         query = " UNION ALL ".join(parts)
         shown = f"'{REDACTED}' AS detail" if redact else "detail"
@@ -195,4 +196,4 @@ def _quoted(path: Path) -> str:
 
 
 def _sql(name: str) -> str:
-    return (files("dflash_guard.verdict") / name).read_text(encoding="utf-8")
+    return sql(name, "dflash_guard.verdict")

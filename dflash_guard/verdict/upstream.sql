@@ -8,5 +8,5 @@ SELECT
     arg_min({prompt: prompt_trail, tools: tools_digest, user_turns: user_turns, thinking_turns: thinking_turns,
         thinking_code: thinking_code, last_assistant: length(rtrim(code, 'sdut?-'))}, (file_index, row)) AS said
 FROM (SELECT *, file_index FROM read_parquet(getvariable('upstream_files')))
-WHERE id IS NOT NULL AND coalesce(fault, '') IN ('', 'duplicate-key')
+WHERE id IS NOT NULL AND is_readable(fault)
 GROUP BY id;

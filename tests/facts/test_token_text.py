@@ -4,6 +4,7 @@ import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import dflash_guard as dg
 from dflash_guard.contract.catalog import rules_for
@@ -78,3 +79,22 @@ def test_columns_say_the_same(tmp_path):
     )
     pq.write_table(table, tmp_path / "x.parquet")
     assert judge(tmp_path / "x.parquet") == [want for _, want in rows]
+
+
+@pytest.mark.parametrize(
+    ("extra", "rule"),
+    [
+        ({"id": pa.array([[1, 2]])}, {"missing-id"}),
+        ({"id": pa.array([1.5])}, {"missing-id"}),
+        ({"id": pa.array([{"a": 1}])}, {"missing-id"}),
+        ({"source": pa.array([{"a": 1}])}, {"unknown-source"}),
+        ({"seq_len": pa.array([3.5])}, {"column-type"}),
+        ({"seq_len": pa.array([None], pa.null())}, {"column-type"}),
+        ({"seq_len": pa.array(["many"])}, {"column-type"}),
+    ],
+)
+def test_a_column_of_an_odd_type_is_a_verdict_and_stops_nothing(tmp_path, extra, rule):
+    columns = {"id": pa.array(["a"]), "source": pa.array(["s"]), "input_ids": [IDS], "loss_mask": [MASK], **extra}
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    verdict = dg.check(tmp_path / "x.parquet", stage="tokenized", ignore=DATASET)
+    assert {f["rule"] for f in verdict.failures.to_pylist()} == rule

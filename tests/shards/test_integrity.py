@@ -341,3 +341,12 @@ def test_names_that_are_no_utf8_can_be_printed(tmp_path):
     assert shard.name.encode().decode() == shard.name == "caf\\xe9.jsonl"
     with ShardReader(shard) as reader:
         assert sum(b.rows.num_rows for b in reader) == 6
+
+
+@pytest.mark.parametrize("content", [parquet(), arrow_file(), arrow_stream()])
+def test_rows_are_counted_where_no_wanted_column_is_there(tmp_path, content):
+    (tmp_path / "x").write_bytes(content)
+    (shard,) = find_shards([tmp_path / "x"]).shards
+    with ShardReader(shard, ["messages"]) as reader:
+        assert sum(b.rows.num_rows for b in reader) == 3
+    assert (reader.seal.rows, reader.seal.faults) == (3, ())
