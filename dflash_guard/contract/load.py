@@ -82,6 +82,17 @@ class Draft:
     target: str
     aliases: Mapping[str, str]
 
+    @property
+    def judges_distribution(self) -> bool:
+        """Whether any rule about the whole distribution is in force."""
+        return any(
+            rule.table == "distribution"
+            and self.mode in rule.modes
+            and rule.name not in self.ignored
+            and (rule.name != "source-drift" or bool(self.mix))
+            for rule in rules_for(self.stage)
+        )
+
     def resolve(self, detected: Family | None = None) -> Contract:
         """The contract in force.
 

@@ -27,6 +27,7 @@ __all__ = [
     "count_failing",
     "details",
     "failing_sql",
+    "import_pandera",
     "judge_rows",
     "judged_rules",
     "prepare",
@@ -43,6 +44,11 @@ _NUMBERS: Mapping[str, tuple[Kind, str]] = {
     "prompt-too-long": ("at_most", "max"),
     "repetition-loop": ("below", "share"),
 }
+
+
+def import_pandera() -> None:
+    """Import what row rules are judged with, ahead of time."""
+    import pandera.polars as _  # noqa: F401
 
 
 def compile_schema(contract: Contract, columns: Mapping[str, pa.DataType]) -> "pandera.DataFrameSchema":

@@ -5,7 +5,7 @@ WITH last_turn AS (
     SELECT *,
         CASE WHEN last_assistant > 0 THEN list[last_assistant] END AS t,
         CASE WHEN last_assistant > 0 THEN turns[last_assistant].kind END AS kind,
-        CASE WHEN last_assistant > 0 THEN content_of(turn_text(list[last_assistant]), contents[last_assistant]).content END AS said
+        CASE WHEN last_assistant > 0 THEN said_in(list, contents, last_assistant) END AS said
     FROM conversations
 ),
 parted AS (
@@ -21,8 +21,8 @@ parted AS (
 ended AS (
     SELECT *,
         CASE WHEN is_given(r.finish_reason) THEN r.finish_reason ELSE t.finish_reason END AS finish,
-        trim(answer, e' \t\n\r') AS answer_text,
-        array_to_string(list_transform(blocks || fields, lambda b: trim(b, e' \t\n\r')), '') AS thinking_text
+        stripped(answer) AS answer_text,
+        array_to_string(list_transform(blocks || fields, lambda b: stripped(b)), '') AS thinking_text
     FROM parted
 )
 SELECT
@@ -40,7 +40,7 @@ SELECT
     judged AND tags AND coalesce(is_unopened(said), FALSE) AS unopened,
     judged AND tags AND is_unclosed(said) AS unclosed,
     CASE WHEN judged THEN len(blocks) + len(fields) ELSE 0 END::INTEGER AS filled_blocks,
-    CASE WHEN judged AND NOT is_blank(answer) THEN hash(answer_text) END AS response_digest,
+    CASE WHEN judged AND NOT is_blank(answer) THEN response_digest(answer_text) END AS response_digest,
     CASE
         WHEN json_type(finish) = 'OBJECT' THEN finish ->> '$.type'
         WHEN is_given(finish) THEN finish ->> '$'

@@ -8,5 +8,6 @@ SELECT
         turns[turn_count].chars + length(concat(
             list[turn_count].reasoning_content, list[turn_count].reasoning, list[turn_count].thinking))
     END::BIGINT AS response_chars,
-    CASE WHEN prompt_turns < turn_count AND NOT turns[turn_count].blank THEN turns[turn_count].digest END AS response_digest
+    CASE WHEN prompt_turns < turn_count AND NOT turns[turn_count].blank AND turns[turn_count].kind <> 'unsupported'
+        THEN response_digest(answer_of(said_in(list, contents, turn_count))) END AS response_digest
 FROM conversations

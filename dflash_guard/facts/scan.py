@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dflash_guard.contract.model import Contract, Declaration
+from dflash_guard.contract.model import Contract, Declaration, Family
 from dflash_guard.errors import GuardError, JudgeError, UsageError
 from dflash_guard.facts.columns import ID_COLUMNS, Columns, drift, schema_faults, wanted_columns
 from dflash_guard.facts.loops import LoopBound, loop_share
@@ -32,7 +32,16 @@ from dflash_guard.shards.model import Batch, Seal, Shard, ShardFault
 from dflash_guard.shards.reader import ShardReader
 from dflash_guard.shards.writer import make_folder, publish, temporary_name
 
-__all__ = ["Scan", "facts_key", "first_ids", "limit_memory", "scan_shards"]
+__all__ = [
+    "Scan",
+    "facts_key",
+    "first_ids",
+    "limit_memory",
+    "open_conversations",
+    "scan_shards",
+    "text_rows",
+    "token_facts",
+]
 
 _PEEK_ROWS, _PEEK_SHARDS = 1000, 20  # that tell the family
 
@@ -182,14 +191,21 @@ def _query(connection: duckdb.DuckDBPyConnection, contract: Contract, source: "_
     tokens = contract.stage == "tokenized"
     schema = TOKEN_ROWS if tokens else TEXT_ROWS
     connection.register("rows", pa.RecordBatchReader.from_batches(schema, source.batches(schema)))
-    connection.execute(sql("json.sql"))
-    if not tokens:
-        _set_variables(connection, contract)
-        connection.execute(sql("turns.sql"))
-        connection.execute(sql("conversation.sql"))
+    if tokens:
+        connection.execute(sql("json.sql"))
+    else:
+        open_conversations(connection, contract)
     reader = connection.sql(sql(f"{contract.stage}.sql")).to_arrow_reader(100_000)
     for batch in reader:
         yield _with_loops(batch, contract) if contract.stage == "completions" else batch
+
+
+def open_conversations(connection: duckdb.DuckDBPyConnection, contract: Contract) -> None:
+    """Make the view `conversations` on a connection that has `rows`, as `text_rows` makes them."""
+    connection.execute(sql("json.sql"))
+    _set_variables(connection, contract)
+    connection.execute(sql("turns.sql"))
+    connection.execute(sql("conversation.sql"))
 
 
 _LETTERS = {"system": "s", "developer": "d", "user": "u", "assistant": "a", "function_call": "f", "tool": "t"}
@@ -265,7 +281,7 @@ class _Source:
                 yield from self._parallel(self._raw(), lambda item: self._token_rows(item, schema))
             else:
                 for index, batch in self._raw():
-                    yield self._text_rows(index, batch)
+                    yield text_rows(self._columns, index, batch, self._shard_source(index))
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -306,16 +322,6 @@ class _Source:
             while waiting:
                 yield waiting.popleft().result()
 
-    def _text_rows(self, index: int, batch: Batch) -> pa.RecordBatch:
-        rows = batch.rows if batch.kind == "text" else self._columns.to_text(batch.rows)
-        count = rows.num_rows
-        columns = {
-            **_place(index, batch.first_row, count),
-            **{name: rows.column(name) for name in rows.schema.names},
-            "shard_source": _constant(self._shard_source(index), count),
-        }
-        return pa.record_batch([columns[name] for name in TEXT_ROWS.names], schema=TEXT_ROWS)
-
     def _shard_source(self, index: int) -> str | None:
         declared = self.contract.source
         if declared is None or declared.kind not in ("constant", "path_pattern"):
@@ -346,13 +352,32 @@ class _Source:
         }
         if batch.kind == "text":
             columns |= {name: rows.column(name) for name in ("line", "fault", "fault_detail", "stray")}
-        facts = _scan_both_kinds(rows, self.contract)
+        facts = token_facts(rows, self.contract.family)
         columns |= {name: facts.column(name) for name in facts.schema.names}
         return pa.record_batch([columns[name] for name in schema.names], schema=schema)
 
 
 def _constant(text: str | None, count: int) -> pa.Array:
     return pa.nulls(count, pa.string()) if text is None else pa.repeat(pa.scalar(text, pa.string()), count)
+
+
+def text_rows(columns: Columns, index: int, batch: Batch, shard_source: str | None) -> pa.RecordBatch:
+    """A batch of conversations as rows for `conversation.sql`.
+
+    Args:
+        columns: Makes text of columnar rows.
+        index: The shard.
+        batch: Its rows.
+        shard_source: The source that the contract declares for the shard; None where rows say it themselves.
+    """
+    rows = batch.rows if batch.kind == "text" else columns.to_text(batch.rows)
+    count = rows.num_rows
+    found = {
+        **_place(index, batch.first_row, count),
+        **{name: rows.column(name) for name in rows.schema.names},
+        "shard_source": _constant(shard_source, count),
+    }
+    return pa.record_batch([found[name] for name in TEXT_ROWS.names], schema=TEXT_ROWS)
 
 
 def _place(index: int, first_row: int, count: int) -> dict[str, pa.Array]:
@@ -390,19 +415,17 @@ def _may_be_id(rows: pa.RecordBatch, name: str) -> bool:
     return is_text(of) or bool(pa.types.is_integer(of))
 
 
-def _scan_both_kinds(rows: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
+def token_facts(rows: pa.RecordBatch, family: Family) -> pa.RecordBatch:
     """Scan token rows; where some have a mask and others labels (JSON text), each kind by itself."""
     names = rows.schema.names
     if not {"loss_mask", "labels"} <= set(names):
-        return scan_tokens(rows, contract.family)
+        return scan_tokens(rows, family)
     has_mask = pc.is_valid(rows.column("loss_mask"))
     masked = rows.drop_columns(["labels"])
     if pc.all(has_mask).as_py() or not pc.any(pc.is_valid(rows.column("labels"))).as_py():
-        return scan_tokens(masked, contract.family)
+        return scan_tokens(masked, family)
     labelled = rows.drop_columns(["loss_mask"]).filter(pc.invert(has_mask))
-    both = pa.Table.from_batches(
-        [scan_tokens(masked.filter(has_mask), contract.family), scan_tokens(labelled, contract.family)]
-    )
+    both = pa.Table.from_batches([scan_tokens(masked.filter(has_mask), family), scan_tokens(labelled, family)])
     place = pa.concat_arrays([pc.indices_nonzero(has_mask), pc.indices_nonzero(pc.invert(has_mask))])
     return both.take(pc.sort_indices(place)).combine_chunks().to_batches()[0]
 

@@ -65,6 +65,12 @@ CREATE OR REPLACE TEMP MACRO content_of(raw, j) AS CASE
         WHEN 'BOOLEAN' THEN 'a boolean' ELSE 'a number' END}
 END;
 
+-- The text of one turn (1-based) of a conversation.
+CREATE OR REPLACE TEMP MACRO said_in(list, contents, turn) AS content_of(turn_text(list[turn]), contents[turn]).content;
+CREATE OR REPLACE TEMP MACRO stripped(t) AS trim(t, e' \t\n\r');
+-- A response is known by its answer, behind the thinking and without white space around.
+CREATE OR REPLACE TEMP MACRO response_digest(answer) AS hash(stripped(answer));
+
 -- Rows whose conversation does not stand in its place: a JSON string, an Alpaca row, a `system` field beside the list.
 -- They are written as {"messages": […]} and read again, so that there is one way to read turns.
 

@@ -1,24 +1,23 @@
 """From facts files to rule results: one DuckDB connection over the facts of a whole data set."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import duckdb
 import pyarrow as pa
 
 from dflash_guard.contract.model import Contract, RuleSetting
 from dflash_guard.contract.rows import details, failing_sql, judge_rows, prepare
 from dflash_guard.errors import JudgeError
-from dflash_guard.facts.scan import Scan, limit_memory
+from dflash_guard.facts.scan import Scan
 from dflash_guard.facts.sql import sql
+from dflash_guard.facts.view import open_facts
+from dflash_guard.profile.measure import measure_distribution, prepare_profile
+from dflash_guard.profile.model import Distribution
 from dflash_guard.verdict.failures import FAILURES, REDACTED
 
 __all__ = ["Judgement", "RowCounts"]
-
-MEMORY = "768MiB"  # beyond it the engine works on disk; a check needs the same memory for any number of rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +52,11 @@ class Judgement:
         self, scan: Scan, contract: Contract, *, scratch: Path, jobs: int | None = None, memory_limit: str | None = None
     ) -> None:
         self.contract = contract
-        self.connection = duckdb.connect(config={"threads": jobs or os.cpu_count() or 1})
-        self.connection.execute("SET temp_directory = ?", [str(scratch)])
-        limit_memory(self.connection, memory_limit or MEMORY)
+        self.connection = open_facts(scan, scratch=scratch, jobs=jobs, memory_limit=memory_limit)
+        self.has_rows = any(scan.facts)
         self._upstream = False
-        self.shard_names = [seal.shard.name for seal in scan.seals]
-        self._read(scan)
+        if self.has_rows:
+            self._read()
 
     def __enter__(self) -> Self:
         return self
@@ -66,22 +64,8 @@ class Judgement:
     def __exit__(self, *_: object) -> None:
         self.connection.close()
 
-    @property
-    def has_rows(self) -> bool:
-        """Whether there is a row to judge."""
-        return bool(self._files)
-
-    def _read(self, scan: Scan) -> None:
-        found = [(path, i) for i, path in enumerate(scan.facts) if path]
-        self._files = [path for path, _ in found]
-        if not found:
-            return
+    def _read(self) -> None:
         connection = self.connection
-        connection.execute("SET VARIABLE facts_files = ?", [self._files])
-        connection.execute("SET VARIABLE file_shards = ?::INTEGER[]", [[i for _, i in found]])
-        connection.execute("SET VARIABLE shard_names = ?", [self.shard_names])
-        connection.execute(sql("json.sql"))
-        connection.execute(_sql("facts_view.sql"))
         key = (
             "CASE WHEN id IS NOT NULL THEN concat(id, ' turn ', turn) END"
             if self.contract.stage == "tokenized"
@@ -136,6 +120,13 @@ class Judgement:
     def ids(self) -> int:
         """Distinct ids."""
         return self._one("SELECT count(DISTINCT id) FROM raw_facts") if self.has_rows else 0
+
+    def measure_whole(self) -> Distribution | None:
+        """The figures that distribution rules bound; None where there is no row."""
+        if not self.has_rows:
+            return None
+        prepare_profile(self.connection, self.contract.stage)
+        return measure_distribution(self.connection)
 
     def _setting(self, name: str) -> RuleSetting:
         return self.contract.rules[name]

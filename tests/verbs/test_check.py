@@ -35,7 +35,7 @@ def stub_row(i):
 
 
 def good_row(i):
-    thinking = [5000 + (i * 7 + k) % 3000 for k in range(60)]
+    thinking = [5000 + (i * 7 + k) % 3000 for k in range(60 + i % 23)]
     answer = [9000 + (i * 11 + k) % 4000 for k in range(30)]
     said = [THINK, NEWLINE, *thinking, NEWLINE, THOUGHT, BLANK, *answer, END]
     ids = [*prompt(i), *said, NEWLINE]
