@@ -94,6 +94,7 @@ def hand_made(rules=(), failures=(), *, result=None, **fields):
         left_out=(LeftOut("README.md", "a side file"),),
         data=("/data/set",),
         folder="/data/set/__guard__",
+        facts=("", ""),
         started=STARTED,
         ended=STARTED + timedelta(seconds=2.34),
     )

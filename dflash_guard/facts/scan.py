@@ -9,7 +9,7 @@ import json
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from dflash_guard.contract.model import Contract, Declaration, Family
 from dflash_guard.errors import GuardError, JudgeError, UsageError
 from dflash_guard.facts.columns import ID_COLUMNS, Columns, drift, schema_faults, wanted_columns
 from dflash_guard.facts.loops import LoopBound, loop_share
+from dflash_guard.facts.seal import read_seal, seal_metadata
 from dflash_guard.facts.sql import sql
 from dflash_guard.facts.tokens import TOKEN_COLUMNS, column_problem, scan_tokens
 from dflash_guard.shards.columnar import is_text
@@ -72,11 +73,13 @@ class Scan:
         seals: One for each shard, in order, faults of columns and drift included.
         facts: The Parquet file of each shard's facts, in the same order; "" for a shard without rows to judge.
         rows: Rows of all shards.
+        read: How many shards were read; of the others the facts were there.
     """
 
     seals: tuple[Seal, ...]
     facts: tuple[str, ...]
     rows: int
+    read: int
 
 
 def facts_key(contract: Contract) -> str:
@@ -107,8 +110,9 @@ def scan_shards(
     jobs: int,
     memory_limit: str | None,
     progress: Progress,
+    known: Mapping[int, str] | None = None,
 ) -> Scan:
-    """Read every shard once and write its facts.
+    """Read every shard once and write its facts; a shard that is known keeps those that it has.
 
     Args:
         shards: What to read, in order.
@@ -117,14 +121,17 @@ def scan_shards(
         jobs: Threads that compute facts.
         memory_limit: DuckDB's, such as `1GiB`; None for its default.
         progress: Called with the number of bytes that were read since the last call.
+        known: The sha256 of shards, by index, that are known not to have changed since they were last read.
 
     Raises:
         ShardAccessError, ShardChangedError: A shard could not be read for reasons outside itself.
         JudgeError: The engine failed.
     """
     make_folder(folder)
-    source = _Source(shards, contract, jobs, progress)
-    writer = _FactsWriter(folder, facts_key(contract), source)
+    key = facts_key(contract)
+    kept = dict(_kept(shards, contract, folder, key, known or {}))
+    source = _Source(shards, contract, jobs, progress, kept)
+    writer = _FactsWriter(folder, key, source, {index: str(path) for index, (_, path) in kept.items()})
     connection = duckdb.connect(config={"threads": jobs, "preserve_insertion_order": True})
     if memory_limit:
         limit_memory(connection, memory_limit)
@@ -147,6 +154,24 @@ def scan_shards(
         writer.abandon()
         source.close()
         connection.close()
+
+
+def _kept(
+    shards: Sequence[Shard], contract: Contract, folder: Path, key: str, known: Mapping[int, str]
+) -> Iterator[tuple[int, tuple[Seal, Path]]]:
+    """Shards whose facts are there, by index, with their seals. A facts file that can't be read is made again."""
+    for index, shard in enumerate(shards):
+        if index in known:
+            path = folder / _facts_name(known[index], key, _shard_source(shard, contract))
+            if path.is_file() and (seal := read_seal(path, shard)) is not None:
+                yield index, (seal, path)
+
+
+def _facts_name(sha256: str, key: str, shard_source: str | None) -> str:
+    """Facts hold the source; where the shard's name gives it, equal bytes may have other facts."""
+    if shard_source is not None:
+        key = hashlib.sha256(f"{key} {shard_source}".encode()).hexdigest()[:16]
+    return f"{sha256}-{key}.parquet"
 
 
 def limit_memory(connection: duckdb.DuckDBPyConnection, limit: str) -> None:
@@ -262,6 +287,7 @@ class _Source:
     contract: Contract
     jobs: int
     progress: Progress
+    kept: Mapping[int, tuple[Seal, Path]]
     seals: list[Seal] = field(default_factory=list)
     error: BaseException | None = None
     _columns: Columns = field(default_factory=Columns)
@@ -281,7 +307,7 @@ class _Source:
                 yield from self._parallel(self._raw(), lambda item: self._token_rows(item, schema))
             else:
                 for index, batch in self._raw():
-                    yield text_rows(self._columns, index, batch, self._shard_source(index))
+                    yield text_rows(self._columns, index, batch, _shard_source(self.shards[index], self.contract))
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -291,6 +317,10 @@ class _Source:
     def _raw(self) -> Iterator[tuple[int, Batch]]:
         wanted = wanted_columns(self.contract)
         for index, shard in enumerate(self.shards):
+            if index in self.kept:
+                self.seals.append(self.kept[index][0])
+                self.progress(shard.size)
+                continue
             with ShardReader(shard, wanted) as reader:
                 self._reader = reader
                 faults: list[ShardFault] = []
@@ -322,18 +352,6 @@ class _Source:
             while waiting:
                 yield waiting.popleft().result()
 
-    def _shard_source(self, index: int) -> str | None:
-        declared = self.contract.source
-        if declared is None or declared.kind not in ("constant", "path_pattern"):
-            return None
-        if declared.kind == "constant":
-            return declared.value
-        group = re.compile(declared.value).groupindex["source"]
-        found = duckdb.execute(
-            "SELECT regexp_extract(?, ?, ?)", [self.shards[index].name, declared.value, group]
-        ).fetchone()
-        return found[0] or None if found else None
-
     def _thread_columns(self) -> Columns:
         """A converter of this thread's own: a DuckDB connection is not for two threads at once."""
         found: Columns | None = getattr(self._local, "columns", None)
@@ -348,7 +366,7 @@ class _Source:
         columns: dict[str, pa.Array] = {
             **_place(index, batch.first_row, count),
             **{name: pa.nulls(count, pa.string()) for name, _ in _FAULT},
-            **_provenance(rows, self.contract, self._shard_source(index)),
+            **_provenance(rows, self.contract, _shard_source(self.shards[index], self.contract)),
         }
         if batch.kind == "text":
             columns |= {name: rows.column(name) for name in ("line", "fault", "fault_detail", "stray")}
@@ -359,6 +377,18 @@ class _Source:
 
 def _constant(text: str | None, count: int) -> pa.Array:
     return pa.nulls(count, pa.string()) if text is None else pa.repeat(pa.scalar(text, pa.string()), count)
+
+
+def _shard_source(shard: Shard, contract: Contract) -> str | None:
+    """The source that the contract declares for all rows of a shard; None where rows say it themselves."""
+    declared = contract.source
+    if declared is None or declared.kind not in ("constant", "path_pattern"):
+        return None
+    if declared.kind == "constant":
+        return declared.value
+    group = re.compile(declared.value).groupindex["source"]
+    found = duckdb.execute("SELECT regexp_extract(?, ?, ?)", [shard.name, declared.value, group]).fetchall()
+    return found[0][0] or None
 
 
 def text_rows(columns: Columns, index: int, batch: Batch, shard_source: str | None) -> pa.RecordBatch:
@@ -437,7 +467,7 @@ class _FactsWriter:
     folder: Path
     key: str
     source: _Source
-    _files: dict[int, str] = field(default_factory=dict)
+    files: dict[int, str]
     _open: tuple[int, Path, pq.ParquetWriter] | None = None
 
     def write(self, facts: pa.RecordBatch) -> None:
@@ -461,10 +491,12 @@ class _FactsWriter:
         if self._open is None:
             return
         index, path, writer = self._open
+        seal = self.source.seals[index]
+        writer.add_key_value_metadata(seal_metadata(seal))
         writer.close()
-        final = self.folder / f"{self.source.seals[index].sha256}-{self.key}.parquet"
+        final = self.folder / _facts_name(seal.sha256, self.key, _shard_source(seal.shard, self.source.contract))
         publish(path, final)
-        self._files[index] = str(final)
+        self.files[index] = str(final)
         self._open = None
 
     def close(self) -> Scan:
@@ -475,7 +507,8 @@ class _FactsWriter:
             replace(seal, faults=(*seal.faults, ShardFault("schema-drift", drifted[i]))) if i in drifted else seal
             for i, seal in enumerate(seals)
         ]
-        return Scan(tuple(seals), tuple(self._files.get(i, "") for i in range(len(seals))), sum(s.rows for s in seals))
+        files = tuple(self.files.get(i, "") for i in range(len(seals)))
+        return Scan(tuple(seals), files, sum(s.rows for s in seals), len(seals) - len(self.source.kept))
 
     def abandon(self) -> None:
         """Remove what has no name yet; nothing to do after `close`."""

@@ -31,7 +31,8 @@ from dflash_guard.verdict.failures import FAILURES, Failures
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.judgement import Judgement, RowCounts
 from dflash_guard.verdict.model import Counts, RuleResult, Verdict
-from dflash_guard.verdict.statement import passed_rows, statement_of, write_statement
+from dflash_guard.verdict.record import known_shards, passed_rows
+from dflash_guard.verdict.statement import statement_of, write_statement
 
 __all__ = ["judge"]
 
@@ -83,6 +84,7 @@ def judge(
             jobs=threads,
             memory_limit=memory_limit,
             progress=progress,
+            known=known_shards(folder, listing.shards),
         )
         judgement = stack.enter_context(
             Judgement(scan, effective, scratch=folder.scratch(run_id), jobs=threads, memory_limit=memory_limit)
@@ -166,8 +168,16 @@ def _scan_upstream(upstream: str | Path, contract: Contract, jobs: int, memory_l
     """The facts of the upstream data set, as completions: they hold the prompt of any conversation."""
     shards = find_shards([upstream]).shards
     reading = load_contract(None, stage="completions", family=contract.family.name)
-    facts = GuardFolder.locate([upstream]).facts
-    scan = scan_shards(shards, reading, facts, jobs=jobs, memory_limit=memory_limit, progress=lambda _: None)
+    folder = GuardFolder.locate([upstream])
+    scan = scan_shards(
+        shards,
+        reading,
+        folder.facts,
+        jobs=jobs,
+        memory_limit=memory_limit,
+        progress=lambda _: None,
+        known=known_shards(folder, shards),
+    )
     if not any(scan.facts):
         what = f"--upstream {upstream} holds no conversation that could be read."
         raise UsageError(what, hint="name the prompts or completions that this data was made from.")
@@ -295,6 +305,7 @@ def _verdict(
         left_out=listing.left_out,
         data=tuple(str(d) for d in data),
         folder=str(folder.path),
+        facts=scan.facts,
         started=started,
         ended=datetime.now(UTC),
     )

@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Literal
 
 from dflash_guard.contract.model import Contract
 from dflash_guard.errors import ExitCode
-from dflash_guard.shards.model import LeftOut, Seal
-from dflash_guard.verdict.failures import Failures
+
+if TYPE_CHECKING:  # a gate reads verdicts without what their rows are made of
+    import pyarrow as pa
+
+    from dflash_guard.shards.model import LeftOut, Seal
+    from dflash_guard.verdict.failures import Failures
 
 __all__ = ["Counts", "RuleResult", "Verdict"]
 
@@ -66,6 +68,7 @@ class Verdict:
         left_out: Files of the folder that are no shards.
         data: DATA as given.
         folder: The guard folder that holds facts, failures and the verdict file; "" where nothing was written.
+        facts: The facts file of each seal's shard, "" where it has none.
         started, ended: UTC.
     """
 
@@ -74,11 +77,12 @@ class Verdict:
     contract: Contract
     counts: Counts
     rules: tuple[RuleResult, ...]
-    found: Failures
-    seals: tuple[Seal, ...]
-    left_out: tuple[LeftOut, ...]
+    found: "Failures"
+    seals: "tuple[Seal, ...]"
+    left_out: "tuple[LeftOut, ...]"
     data: tuple[str, ...]
     folder: str
+    facts: tuple[str, ...]
     started: datetime
     ended: datetime
 
@@ -88,6 +92,6 @@ class Verdict:
         return self.result == "pass"
 
     @property
-    def failures(self) -> pa.Table:
+    def failures(self) -> "pa.Table":
         """Every failing row, with rule, level, shard, row, line, sample_id and detail."""
         return self.found.table()

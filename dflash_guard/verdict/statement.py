@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from dflash_guard.shards.writer import write_whole
-from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.model import RuleResult, Verdict
+from dflash_guard.verdict.record import PREDICATE_TYPE, STATEMENT_TYPE
 
-__all__ = ["PREDICATE_TYPE", "passed_rows", "statement_of", "write_statement"]
+__all__ = ["statement_of", "write_statement"]
 
-STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE = "urn:dflash-guard:predicate:verdict:v1"
 _TOOLS = ("dflash-guard", "duckdb", "pyarrow", "pandera", "polars", "great-expectations")
 
 
@@ -56,10 +54,11 @@ def statement_of(verdict: Verdict, files: Mapping[str, Path]) -> dict[str, Any]:
                     "mtimeNs": seal.shard.mtime_ns,
                     "ctimeNs": seal.shard.ctime_ns,
                     "inode": seal.shard.inode,
+                    **({"facts": _evidence(verdict, Path(facts))} if facts else {}),
                 }
-                for seal in verdict.seals
+                for seal, facts in zip(verdict.seals, verdict.facts, strict=True)
             ],
-            "evidence": {name: {"sha256": _digest(path)} for name, path in sorted(files.items())},
+            "evidence": {name: _evidence(verdict, path) for name, path in sorted(files.items())},
             "declared": {
                 what: {"kind": said.kind, "value": said.value}
                 for what, said in (("source", contract.source), ("id", contract.id))
@@ -80,16 +79,6 @@ def write_statement(path: Path, statement: Mapping[str, Any]) -> None:
     )
 
 
-def passed_rows(folder: GuardFolder) -> int | None:
-    """How many rows of a data set passed, by its verdict as text (completions before prompts); None without one."""
-    for stage in ("completions", "prompts"):
-        path = folder.verdict(stage)
-        if path.is_file():
-            counts = json.loads(path.read_bytes())["predicate"]["counts"]
-            return int(counts["rows"] - counts["quarantinedRows"])
-    return None
-
-
 def _rule(result: RuleResult) -> dict[str, Any]:
     return {
         "rule": result.rule,
@@ -97,15 +86,19 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "tolerance": result.tolerance,
         "bound": dict(result.bound),
         "failingRows": result.failing_rows,
+        "share": result.share,
         "observed": result.observed,
         "failed": result.failed,
+        "message": result.message,
         **({"skipped": result.skipped} if result.skipped is not None else {}),
     }
 
 
-def _digest(path: Path) -> str:
+def _evidence(verdict: Verdict, path: Path) -> dict[str, Any]:
+    """A file of the guard folder, and its digest."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"path": path.relative_to(verdict.folder).as_posix(), "sha256": digest}
 
 
 def _version(name: str) -> str:
