@@ -8,17 +8,30 @@ import typer
 
 from dflash_guard.cli._console import steady
 from dflash_guard.cli._errors import tell
+from dflash_guard.cli.autopsy import EPILOG as AUTOPSY
+from dflash_guard.cli.autopsy import autopsy
 from dflash_guard.cli.check import EPILOG as CHECK
 from dflash_guard.cli.check import check
 from dflash_guard.cli.explain import EPILOG as EXPLAIN
 from dflash_guard.cli.explain import explain
+from dflash_guard.cli.profile import EPILOG as PROFILE
+from dflash_guard.cli.profile import profile
 from dflash_guard.cli.rules import EPILOG as RULES
 from dflash_guard.cli.rules import rules
+from dflash_guard.cli.sql import EPILOG as SQL
+from dflash_guard.cli.sql import sql
 from dflash_guard.errors import ExitCode
 
 __all__ = ["app", "invoke"]
 
-COMMANDS: tuple[tuple[Callable[..., int], str], ...] = ((check, CHECK), (rules, RULES), (explain, EXPLAIN))
+COMMANDS: tuple[tuple[Callable[..., int], str], ...] = (
+    (check, CHECK),
+    (profile, PROFILE),
+    (autopsy, AUTOPSY),
+    (sql, SQL),
+    (rules, RULES),
+    (explain, EXPLAIN),
+)
 
 EPILOG = """\b
 Example:

@@ -2,9 +2,10 @@
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dflash_guard import report
 from dflash_guard.cli._console import note, write_whole
@@ -18,26 +19,30 @@ __all__ = ["Output", "asked_for", "under_github", "write"]
 class Output:
     """A report to write to a file: the format, and where to."""
 
-    format: report.Format
+    format: str
     path: Path
 
 
-def asked_for(values: Sequence[str]) -> tuple[Output, ...]:
+def asked_for(values: Sequence[str], formats: Sequence[str] = report.FORMATS) -> tuple[Output, ...]:
     """Reads the values of `-o`, and makes the folders, before the work begins.
+
+    Args:
+        values: As given.
+        formats: Those that there are.
 
     Raises:
         UsageError: A value is not FORMAT:PATH, or its folder cannot be made.
     """
-    return tuple(_output(value) for value in values)
+    return tuple(_output(value, formats) for value in values)
 
 
-def _output(value: str) -> Output:
+def _output(value: str, formats: Sequence[str]) -> Output:
     name, colon, path = value.partition(":")
     if not colon or not path:
         raise UsageError(f"-o {value!r} is not FORMAT:PATH.", hint="Write for example -o junit:report.xml.")
-    if name not in report.FORMATS:
-        near = difflib.get_close_matches(name, report.FORMATS, n=1)
-        hint = f"Did you mean {near[0]}:{path}?" if near else f"Formats: {', '.join(report.FORMATS)}."
+    if name not in formats:
+        near = difflib.get_close_matches(name, formats, n=1)
+        hint = f"Did you mean {near[0]}:{path}?" if near else f"Formats: {', '.join(formats)}."
         raise UsageError(f"-o {value!r} names no known format.", hint=hint)
     target = Path(path)
     if target.is_dir():
@@ -51,16 +56,19 @@ def _output(value: str) -> Output:
     return Output(name, target)
 
 
-def write(verdict: Verdict, outputs: Sequence[Output], style: report.Style) -> None:
+def write(outputs: Sequence[Output], pieces: Callable[[Any], Iterable[str]]) -> None:
     """Writes each report, whole.
+
+    Args:
+        outputs: As `asked_for` read them.
+        pieces: Makes the report in a format.
 
     Raises:
         JudgeError: One could not be written; those before it stand.
     """
-    plain = style.plain()
     for output in outputs:
         try:
-            write_whole(output.path, report.pieces(verdict, output.format, plain))
+            write_whole(output.path, pieces(output.format))
         except OSError as error:
             raise JudgeError(
                 f"The {output.format} report could not be written to {output.path}: {error.strerror}.",

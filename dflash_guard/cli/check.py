@@ -105,7 +105,7 @@ def check(
     print_out(report.pieces(verdict, format, style))
     if format not in report.WITH_LAST_LINE:
         note(report.last_line(verdict))
-    write(verdict, files, style)
+    write(files, lambda wanted: report.pieces(verdict, wanted, style.plain()))
     under_github(verdict, format, style)
     violated = verdict.exit_code == ExitCode.VIOLATED
     return ExitCode.PASSED if exit_zero and violated else verdict.exit_code

@@ -9,7 +9,7 @@ import duckdb
 from dflash_guard.facts.sql import sql
 from dflash_guard.profile.model import Distribution, Figures, Group, HistogramBin, Profile, TopResponse
 
-__all__ = ["FACTS", "measure", "measure_distribution", "prepare_profile"]
+__all__ = ["FACTS", "empty_profile", "measure", "measure_distribution", "prepare_profile"]
 
 FACTS: Mapping[str, tuple[str, ...]] = {
     "prompts": ("prompt_chars", "response_chars", "turns", "user_turns"),
@@ -81,6 +81,15 @@ def measure(connection: duckdb.DuckDBPyConnection, stage: str, shard_names: Sequ
         histograms={fact: tuple(_histogram(connection, fact, whole.facts[fact])) for fact in facts},
         distribution=measure_distribution(connection),
     )
+
+
+def empty_profile(stage: str, shard_names: Sequence[str]) -> Profile:
+    """The profile of shards none of which has a row that could be read."""
+    nothing = Figures(0, 0, None, None, None, None, None, None, None)
+    whole = Group("", 0, None, None, None, dict.fromkeys(FACTS[stage], nothing))
+    shares = Distribution(rows=0)
+    empty = dict.fromkeys(FACTS[stage], ())
+    return Profile(stage, len(shard_names), whole, (), (), (), (), (), empty, shares)
 
 
 def _groups(

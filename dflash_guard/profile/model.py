@@ -1,7 +1,7 @@
 """A profile, as data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["Distribution", "Figures", "Group", "HistogramBin", "Profile", "TopResponse"]
 
@@ -101,20 +101,20 @@ class Distribution:
     """
 
     rows: int
-    top_response_rows: int | None
-    top_response_share: float | None
-    top_response_shard: int | None
-    top_response_row: int | None
-    top_loss_tokens: int | None
-    top_loss_tokens_rows: int | None
-    top_loss_tokens_share: float | None
-    median_loss_tokens: float | None
-    mean_loss_fraction: float | None
-    thinking_share: float | None
-    rarer_thinking_share: float | None
-    truncated_share: float | None
-    duplicate_share: float | None
-    source_shares: Mapping[str, float]
+    top_response_rows: int | None = None
+    top_response_share: float | None = None
+    top_response_shard: int | None = None
+    top_response_row: int | None = None
+    top_loss_tokens: int | None = None
+    top_loss_tokens_rows: int | None = None
+    top_loss_tokens_share: float | None = None
+    median_loss_tokens: float | None = None
+    mean_loss_fraction: float | None = None
+    thinking_share: float | None = None
+    rarer_thinking_share: float | None = None
+    truncated_share: float | None = None
+    duplicate_share: float | None = None
+    source_shares: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-__all__ = ["DETAIL", "count", "cut", "flat", "inert", "number", "percent", "seconds"]
+__all__ = ["DETAIL", "count", "cut", "flat", "inert", "number", "percent", "seconds", "unformula"]
 
 DETAIL = 200
 """Characters of a detail that a report shows."""
@@ -96,3 +96,13 @@ def seconds(span: float) -> str:
     """
     span = max(span, 0.0)
     return f"{span:.2f}" if span < 1 else f"{span:.1f}" if span < 20 else f"{span:,.0f}"
+
+
+def unformula(text: str) -> str:
+    r"""A cell of a table for spreadsheets that none of them takes for a formula; control characters are escaped.
+
+    >>> unformula("=1+1"), unformula("a\nb"), unformula("fine")
+    ("'=1+1", 'a\\x0ab', 'fine')
+    """
+    text = flat(text)
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text

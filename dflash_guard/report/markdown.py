@@ -11,7 +11,7 @@ from dflash_guard.report._lines import WORDS, amounts, broken, last_line, outcom
 from dflash_guard.report._style import Style
 from dflash_guard.verdict.model import RuleResult, Verdict
 
-__all__ = ["pieces"]
+__all__ = ["escaped", "pieces"]
 
 MOST = 500  # places of one rule: a job summary ends at 1 MiB
 
@@ -20,8 +20,8 @@ def pieces(verdict: Verdict, style: Style) -> Iterator[str]:
     """A heading, a table of the rules that something broke, and the places, folded."""
     shown = Shown(verdict, style)
     data = cut(" ".join(verdict.data), 120)
-    yield f"### dflash-guard: {WORDS[verdict.result]} · {_text(verdict.contract.stage)} · {_code(data)}\n\n"
-    yield f"{_text(last_line(verdict))}\n\n"
+    yield f"### dflash-guard: {WORDS[verdict.result]} · {escaped(verdict.contract.stage)} · {_code(data)}\n\n"
+    yield f"{escaped(last_line(verdict))}\n\n"
     results = broken(verdict) + warned(verdict)
     if results:
         yield "| rule | outcome | rows | share | first place | what to do |\n|---|---|---:|---:|---|---|\n"
@@ -46,22 +46,22 @@ def _row(result: RuleResult, shown: Shown) -> str:
         outcome(result),
         *amounts(result),
         _code(first.place) if first is not None else "",
-        _text(CATALOG[result.rule].fix) if result.rule in CATALOG else "",
+        escaped(CATALOG[result.rule].fix) if result.rule in CATALOG else "",
     )
     return f"| {' | '.join(cells)} |\n"
 
 
 def _places(result: RuleResult, shown: Shown) -> Iterator[str]:
-    yield f"<details><summary>{_code(result.rule)}: {_text(said(result))}</summary>\n\n"
+    yield f"<details><summary>{_code(result.rule)}: {escaped(said(result))}</summary>\n\n"
     for failure in islice(shown.of(result.rule), MOST):
         yield f"- {_code(failure.place)} {_code(failure.detail)}\n"
     yield "\n</details>\n\n"
 
 
-def _text(text: str) -> str:
+def escaped(text: str) -> str:
     """Text in which nothing is markup: every mark of punctuation as a character reference."""
     return re.sub(r"[&<>\"'|`*_~\[\](){}#!$@\\+=:/]", lambda mark: f"&#{ord(mark[0])};", inert(text))
 
 
 def _code(text: str) -> str:
-    return f"<code>{_text(text)}</code>" if text else ""
+    return f"<code>{escaped(text)}</code>" if text else ""

@@ -9,6 +9,7 @@ from dflash_guard.report._cells import count, cut, inert, percent
 from dflash_guard.report._failures import Failure, Shown
 from dflash_guard.report._lines import WORDS, amounts, bounds, broken, found, last_line, skipped, warned
 from dflash_guard.report._style import Style
+from dflash_guard.report._table import aligned
 from dflash_guard.verdict.model import RuleResult, Verdict
 
 __all__ = ["pieces"]
@@ -73,18 +74,8 @@ def _table(results: Sequence[RuleResult], shown: Shown, paint: Paint) -> Iterato
         first = firsts[result.rule]
         where = first.place if first is not None else "–"
         lines.append((result.rule, result.level, *amounts(result), where))
-    widths = [max(len(line[column]) for line in lines) for column in range(4)]
-    for place, (rule, level, rows, share, where) in enumerate(lines):
-        text = GAP + GAP.join(
-            (
-                rule.ljust(widths[0]),
-                level.ljust(widths[1]),
-                rows.rjust(widths[2]),
-                share.rjust(widths[3]),
-                where,
-            )
-        )
-        yield f"{paint(text, BOLD) if place == 0 else text}\n"
+    for place, text in enumerate(aligned(lines, {2, 3})):
+        yield f"{paint(GAP + text, BOLD) if place == 0 else GAP + text}\n"
 
 
 def _rows(result: RuleResult, shown: Shown, style: Style, paint: Paint, hue: str) -> Iterator[str]:

@@ -14,18 +14,18 @@ from pathlib import Path
 import pyarrow as pa
 
 from dflash_guard.contract.catalog import CATALOG
-from dflash_guard.contract.family import detect_family, family_names
 from dflash_guard.contract.gx_process import GxProcess
 from dflash_guard.contract.load import Draft, load_contract
-from dflash_guard.contract.model import Contract, Family
+from dflash_guard.contract.model import Contract
 from dflash_guard.contract.rows import import_pandera
 from dflash_guard.errors import ExitCode, NothingToJudgeError, UsageError
 from dflash_guard.facts.samples import read_samples
-from dflash_guard.facts.scan import Scan, first_ids, scan_shards
+from dflash_guard.facts.scan import Scan, scan_shards
 from dflash_guard.profile.model import Distribution
 from dflash_guard.shards.location import find_shards
-from dflash_guard.shards.model import Listing, Shard
+from dflash_guard.shards.model import LeftOut, Shard
 from dflash_guard.shards.writer import whole_path
+from dflash_guard.verbs.opening import resolve, say_empty
 from dflash_guard.verdict.distribution import Outcome, judge_distribution, say_response
 from dflash_guard.verdict.failures import FAILURES, Failures
 from dflash_guard.verdict.folder import GuardFolder
@@ -34,7 +34,7 @@ from dflash_guard.verdict.model import Counts, RuleResult, Verdict
 from dflash_guard.verdict.record import known_shards, passed_rows
 from dflash_guard.verdict.statement import statement_of, write_statement
 
-__all__ = ["judge"]
+__all__ = ["judge", "judge_scan"]
 
 
 def judge(
@@ -70,43 +70,113 @@ def judge(
         GuardError: As `check` does.
     """
     listing = find_shards(data)
-    effective = draft.resolve(_find_family(listing) if draft.stage == "tokenized" and draft.family is None else None)
+    contract = resolve(draft, listing)
     folder = GuardFolder.locate(data, out)
-    run_id = f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
     threads = jobs or os.cpu_count() or 1
+    threading.Thread(target=import_pandera, daemon=True).start()  # it takes half a second; the scan leaves room
+    scan = scan_shards(
+        listing.shards,
+        contract,
+        folder.facts,
+        jobs=threads,
+        memory_limit=memory_limit,
+        progress=progress,
+        known=known_shards(folder, listing.shards),
+    )
+    verdict = judge_scan(
+        scan,
+        contract,
+        folder,
+        gx,
+        data=data,
+        left_out=listing.left_out,
+        started=started,
+        upstream=upstream,
+        jobs=threads,
+        memory_limit=memory_limit,
+        fail_on=fail_on,
+        redact=redact,
+    )
+    failures = verdict.found.source
+    if not isinstance(failures, Path):
+        raise TypeError(failures)
+    write_statement(folder.verdict(draft.stage), statement_of(verdict, {"failures": failures}))
+    return verdict
+
+
+def judge_scan(
+    scan: Scan,
+    contract: Contract,
+    folder: GuardFolder,
+    gx: GxProcess | None,
+    *,
+    data: Sequence[str | Path],
+    left_out: tuple[LeftOut, ...] = (),
+    started: datetime,
+    upstream: str | None = None,
+    jobs: int | None = None,
+    memory_limit: str | None = None,
+    fail_on: str = "error",
+    redact: bool = False,
+) -> Verdict:
+    """Judge what a scan found; failures are written to the folder, the verdict is not.
+
+    Args:
+        scan: The data set's seals and facts.
+        contract: The effective contract.
+        folder: Where failures go.
+        gx: The process of Great Expectations; None where no distribution rule is in force.
+        data: As given.
+        left_out: Files that are no shards.
+        started: When the judgement began.
+        upstream: As in `check`, like all that follow.
+        jobs: Threads.
+        memory_limit: For the engine.
+        fail_on: The least level that fails the data set.
+        redact: Whether sample text is kept out.
+
+    Raises:
+        GuardError: As `check` does.
+    """
+    shards = tuple(seal.shard for seal in scan.seals)
+    run_id = f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
     with ExitStack() as stack:
         stack.callback(folder.clean, run_id)
-        threading.Thread(target=import_pandera, daemon=True).start()  # it takes half a second; the scan leaves room
-        scan = scan_shards(
-            listing.shards,
-            effective,
-            folder.facts,
-            jobs=threads,
-            memory_limit=memory_limit,
-            progress=progress,
-            known=known_shards(folder, listing.shards),
-        )
         judgement = stack.enter_context(
-            Judgement(scan, effective, scratch=folder.scratch(run_id), jobs=threads, memory_limit=memory_limit)
+            Judgement(scan, contract, scratch=folder.scratch(run_id), jobs=jobs, memory_limit=memory_limit)
         )
-        if upstream is not None and draft.stage != "prompts":
-            judgement.compare_with(_scan_upstream(upstream, effective, threads, memory_limit))
-        whole = _WholeJudgement(effective, judgement.measure_whole() if gx is not None else None, gx)
+        if upstream is not None and contract.stage != "prompts":
+            judgement.compare_with(_scan_upstream(upstream, contract, jobs or 1, memory_limit))
+        whole = _WholeJudgement(contract, judgement.measure_whole() if gx is not None else None, gx)
         counts = judgement.judge(manifest_generator=False)
-        accounts = _account(upstream, effective, judgement)
-        outcomes = whole.outcomes([] if redact else listing.shards)
-        broken = pa.concat_tables(
-            [_shard_failures(scan, effective), _as_failures(_said_of_the_whole(accounts, outcomes), effective)]
-        )
+        accounts = _account(upstream, contract, judgement)
+        outcomes = whole.outcomes([] if redact else shards)
+        said = _said_of_the_whole(accounts, outcomes)
+        broken = pa.concat_tables([_shard_failures(scan, contract), _as_failures(said, contract)])
         if not scan.rows and not any(level == "error" for level in broken["level"].to_pylist()):
-            raise NothingToJudgeError(_say_empty(listing), hint="check that the stage before has written its rows.")
+            raise NothingToJudgeError(say_empty(shards), hint="check that the stage before has written its rows.")
         failures = folder.run(run_id) / "failures.parquet"
         with whole_path(failures) as temporary:
             judgement.write_failures(temporary, counts, broken, redact=redact)
-    rules = _results(effective, counts, broken, scan.rows, upstream, accounts, outcomes)
-    verdict = _verdict(effective, rules, counts, scan, listing, data, folder, failures, started, fail_on)
-    write_statement(folder.verdict(draft.stage), statement_of(verdict, {"failures": failures}))
-    return verdict
+    rules = _results(contract, counts, broken, scan.rows, upstream, accounts, outcomes)
+    failed = any(r.failed and (r.level == "error" or fail_on == "warn") for r in rules)
+    return Verdict(
+        result="fail" if failed else "pass",
+        exit_code=ExitCode.VIOLATED if failed else ExitCode.PASSED,
+        contract=contract,
+        counts=Counts(len(scan.seals), scan.rows, counts.failed, counts.warned, counts.quarantined),
+        rules=rules,
+        found=Failures(failures),
+        seals=scan.seals,
+        left_out=left_out,
+        data=tuple(str(d) for d in data),
+        folder=str(folder.path),
+        facts=scan.facts,
+        started=started,
+        ended=datetime.now(UTC),
+        fail_on=fail_on,
+        redacted=redact,
+    )
 
 
 class _WholeJudgement:
@@ -132,21 +202,6 @@ class _WholeJudgement:
             said = say_response(read_samples(shards, [place], self._contract)[place])
             found["response-collapse"] = replace(collapse, message=f"{collapse.message}: {said}")
         return found
-
-
-def _find_family(listing: Listing) -> Family | None:
-    """The target's family by the begin-of-turn ids in the data; None where no shard has any ids."""
-    seen = False
-    for ids in first_ids(listing.shards):
-        seen = True
-        if (family := detect_family(ids)) is not None:
-            return family
-    if not seen:
-        return None
-    raise UsageError(
-        "no begin-of-turn id of a known family stands in the token ids.",
-        hint=f"name the target's family: --family {' or '.join(family_names())}.",
-    )
 
 
 def _shard_failures(scan: Scan, contract: Contract) -> pa.Table:
@@ -216,12 +271,6 @@ def _as_failures(said: Mapping[str, str], contract: Contract) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=FAILURES)
 
 
-def _say_empty(listing: Listing) -> str:
-    if len(listing.shards) == 1:
-        return f"{listing.shards[0].name} holds no row."
-    return f"there is no row in any of {len(listing.shards):,} shards."
-
-
 def _results(
     contract: Contract,
     counts: RowCounts,
@@ -279,33 +328,3 @@ def _why_skipped(name: str, rows: int, upstream: str | None) -> str:
     if upstream is None and (rule.scope == "cross" or name == "unaccounted-rows"):
         return "no upstream was given"
     return _WITHOUT.get(name, "not judged by this version")
-
-
-def _verdict(
-    contract: Contract,
-    rules: tuple[RuleResult, ...],
-    counts: RowCounts,
-    scan: Scan,
-    listing: Listing,
-    data: Sequence[str | Path],
-    folder: GuardFolder,
-    failures: Path,
-    started: datetime,
-    fail_on: str,
-) -> Verdict:
-    failed = any(r.failed and (r.level == "error" or fail_on == "warn") for r in rules)
-    return Verdict(
-        result="fail" if failed else "pass",
-        exit_code=ExitCode.VIOLATED if failed else ExitCode.PASSED,
-        contract=contract,
-        counts=Counts(len(scan.seals), scan.rows, counts.failed, counts.warned, counts.quarantined),
-        rules=rules,
-        found=Failures(failures),
-        seals=scan.seals,
-        left_out=listing.left_out,
-        data=tuple(str(d) for d in data),
-        folder=str(folder.path),
-        facts=scan.facts,
-        started=started,
-        ended=datetime.now(UTC),
-    )

@@ -55,6 +55,7 @@ class Judgement:
         self.connection = open_facts(scan, scratch=scratch, jobs=jobs, memory_limit=memory_limit)
         self.has_rows = any(scan.facts)
         self._upstream = False
+        self._ordered = True  # whether rows come out of `judged` in the order of the data
         if self.has_rows:
             self._read()
 
@@ -71,16 +72,19 @@ class Judgement:
             if self.contract.stage == "tokenized"
             else "id"
         )
-        self._find_earlier("earlier_ids", key)
+        repeated = self._find_earlier("earlier_ids", key)
         if self.contract.stage == "prompts":
-            self._find_earlier("earlier_prompts", "context_digest")
+            repeated |= self._find_earlier("earlier_prompts", "context_digest")
         else:
             connection.execute("CREATE TEMP TABLE earlier_prompts (shard INTEGER, row BIGINT, place VARCHAR)")
-        connection.execute(_sql("facts.sql"))
+        # A join loses the order of rows; most data sets repeat nothing, and need none.
+        connection.execute(_sql("facts.sql" if repeated else "facts_unjoined.sql"))
+        self._ordered = not repeated
 
-    def _find_earlier(self, table: str, key: str) -> None:
-        """Make a table of the rows whose key stands on an earlier row, with that row's place."""
+    def _find_earlier(self, table: str, key: str) -> bool:
+        """Make a table of the rows whose key stands on an earlier row, with that row's place; say if there are any."""
         self.connection.execute(_sql("earlier.sql").replace("earlier_rows", table).replace("key_of_row", key))
+        return bool(self._one(f"SELECT count(*) FROM {table}"))  # noqa: S608 - one of ours
 
     def compare_with(self, upstream: Scan) -> None:
         """Let cross-stage rules be judged against an upstream data set, scanned as completions."""
@@ -89,6 +93,7 @@ class Judgement:
             self.connection.execute("SET VARIABLE upstream_files = ?", [files])
             self.connection.execute(_sql("upstream.sql"))
             self._upstream = True
+            self._ordered = False
 
     def judge(self, *, manifest_generator: bool) -> RowCounts:
         """Run the row rules.
@@ -156,17 +161,18 @@ class Judgement:
         conditions = self._conditions(failing) if failing else {}
         self.connection.register("shard_failures", shard_failures)
         said = details(self.contract.stage)
-        parts = ["FROM shard_failures"]
+        parts = ["SELECT *, 0 AS part, 0 AS shard_index FROM shard_failures"]
         parts += [
-            f"SELECT '{name}', '{self._setting(name).level}', shard_name, row, line, id, ({said[name]}) "  # noqa: S608
-            f"FROM judged WHERE {condition}"
-            for name, condition in conditions.items()
+            f"SELECT '{name}', '{self._setting(name).level}', shard_name, row, line, id, ({said[name]}), "  # noqa: S608
+            f"{part}, judged.shard FROM judged WHERE {condition}"
+            for part, (name, condition) in enumerate(conditions.items(), 1)
         ]
         query = " UNION ALL ".join(parts)
+        order = "" if self._ordered else " ORDER BY part, shard_index, row NULLS FIRST"
         shown = f"'{REDACTED}' AS detail" if redact else "detail"
         names = ", ".join(shown if name == "detail" else name for name in FAILURES.names)
         self.connection.execute(
-            f"COPY (SELECT {names} FROM ({query})) TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION lz4)"  # noqa: S608
+            f"COPY (SELECT {names} FROM ({query}){order}) TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION lz4)"  # noqa: S608
         )
         listed = dict(
             self.connection.execute(

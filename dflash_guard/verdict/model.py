@@ -70,6 +70,8 @@ class Verdict:
         folder: The guard folder that holds facts, failures and the verdict file; "" where nothing was written.
         facts: The facts file of each seal's shard, "" where it has none.
         started, ended: UTC.
+        fail_on: The least level that fails the data set: `error` or `warn`.
+        redacted: Whether sample text was kept out of failures and messages.
     """
 
     result: Literal["pass", "fail", "error"]
@@ -85,6 +87,8 @@ class Verdict:
     facts: tuple[str, ...]
     started: datetime
     ended: datetime
+    fail_on: str = "error"
+    redacted: bool = False
 
     @property
     def passed(self) -> bool:

@@ -13,6 +13,7 @@ from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.model import Counts, RuleResult
 
 if TYPE_CHECKING:
+    from dflash_guard.contract.model import Contract
     from dflash_guard.shards.model import Shard
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "Evidence",
     "Record",
     "ShardRecord",
+    "fresh_record",
+    "is_as_written",
     "known_shards",
     "passed_rows",
     "read_record",
@@ -81,7 +84,9 @@ class Record:
         evidence: Files by what they hold.
         declared: What was declared of provenance.
         upstream: What the data set was compared with, as written.
-        started: When the judgement began, UTC.
+        fail_on: The least level that failed the data set.
+        redacted: Whether details were kept out.
+        started, ended: UTC.
     """
 
     path: Path
@@ -100,7 +105,10 @@ class Record:
     evidence: Mapping[str, Evidence]
     declared: Mapping[str, Mapping[str, str]]
     upstream: tuple[Mapping[str, Any], ...]
+    fail_on: str
+    redacted: bool
     started: datetime
+    ended: datetime
 
     @property
     def started_ns(self) -> int:
@@ -169,7 +177,10 @@ def _parse(path: Path, data: bytes) -> Record:
         evidence={name: _evidence(each) for name, each in predicate["evidence"].items()},
         declared=predicate["declared"],
         upstream=tuple(predicate["upstream"]),
+        fail_on=predicate["failOn"],
+        redacted=bool(predicate["redacted"]),
         started=datetime.fromisoformat(predicate["startedOn"]),
+        ended=datetime.fromisoformat(predicate["finishedOn"]),
     )
 
 
@@ -225,6 +236,19 @@ def known_shards(folder: GuardFolder, shards: Sequence["Shard"]) -> dict[int, st
             if is_as_written(folder, was.facts):
                 known[index] = was.sha256
     return known
+
+
+def fresh_record(folder: GuardFolder, contract: "Contract", shards: Sequence["Shard"]) -> Record | None:
+    """The verdict of a contract's stage, where it is of this very contract and of shards that did not change since."""
+    try:
+        record = read_record(folder.verdict(contract.stage))
+    except GateError:
+        return None
+    if record is None or record.contract_digest != contract.digest or len(record.shards) != len(shards):
+        return None
+    pairs = zip(record.shards, shards, strict=True)
+    same = all(was.name == shard.name and was.stands_for(shard, record.started_ns) for was, shard in pairs)
+    return record if same else None
 
 
 def is_as_written(folder: GuardFolder, evidence: Evidence) -> bool:

@@ -65,6 +65,8 @@ def statement_of(verdict: Verdict, files: Mapping[str, Path]) -> dict[str, Any]:
                 if said is not None
             },
             "upstream": [],
+            "failOn": verdict.fail_on,
+            "redacted": verdict.redacted,
             "tools": {name: _version(name) for name in _TOOLS},
             "startedOn": _time(verdict.started),
             "finishedOn": _time(verdict.ended),

@@ -1,0 +1,1 @@
+"""Text and tokens of a target model."""

@@ -1,0 +1,48 @@
+"""Options that several commands take, with the words that explain them."""
+
+from typing import Annotated, Literal
+
+import typer
+
+__all__ = [
+    "Contract",
+    "Data",
+    "Family",
+    "Jobs",
+    "MemoryLimit",
+    "Mode",
+    "Out",
+    "Redact",
+    "StageFound",
+    "Tokenizer",
+]
+
+Data = Annotated[list[str], typer.Argument(metavar="DATA", help="Files, folders or globs.")]
+StageFound = Annotated[
+    Literal["prompts", "completions", "tokenized"] | None,
+    typer.Option("--stage", "-s", metavar="STAGE", help="prompts, completions or tokenized.  [default: found out]"),
+]
+Contract = Annotated[
+    str | None, typer.Option("--contract", metavar="NAME|FILE", help="The contract in force.  [default: the stage's]")
+]
+Mode = Annotated[
+    Literal["thinking", "off", "row"] | None,
+    typer.Option("--mode", metavar="MODE", help="thinking, off, or row (by each row's own enable_thinking)."),
+]
+Family = Annotated[
+    str | None, typer.Option("--family", metavar="NAME", help="Family of the target model: qwen3, qwen3_5, …")
+]
+Tokenizer = Annotated[
+    str | None,
+    typer.Option(
+        "--tokenizer", metavar="PATH", help="The target's tokenizer, to show ids as text: folder or tokenizer.json."
+    ),
+]
+Redact = Annotated[bool, typer.Option("--redact", help="Keep sample text out of everything written.")]
+Out = Annotated[
+    str | None, typer.Option("--out", metavar="DIR", help="Guard folder.  [default: __guard__ beside the data]")
+]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help="Threads.  [default: all cores]")]
+MemoryLimit = Annotated[
+    str | None, typer.Option("--memory-limit", metavar="SIZE", help="Memory to stay within, such as 1GiB.")
+]
