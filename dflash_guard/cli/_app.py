@@ -12,10 +12,20 @@ from dflash_guard.cli.autopsy import EPILOG as AUTOPSY
 from dflash_guard.cli.autopsy import autopsy
 from dflash_guard.cli.check import EPILOG as CHECK
 from dflash_guard.cli.check import check
+from dflash_guard.cli.contract import DIFF as CONTRACT_DIFF
+from dflash_guard.cli.contract import EXPORT as CONTRACT_EXPORT
+from dflash_guard.cli.contract import SHOW as CONTRACT_SHOW
+from dflash_guard.cli.contract import diff as contract_diff
+from dflash_guard.cli.contract import export as contract_export
+from dflash_guard.cli.contract import show as contract_show
+from dflash_guard.cli.diff import EPILOG as DIFF
+from dflash_guard.cli.diff import diff
 from dflash_guard.cli.explain import EPILOG as EXPLAIN
 from dflash_guard.cli.explain import explain
 from dflash_guard.cli.profile import EPILOG as PROFILE
 from dflash_guard.cli.profile import profile
+from dflash_guard.cli.report import EPILOG as REPORT
+from dflash_guard.cli.report import report
 from dflash_guard.cli.rules import EPILOG as RULES
 from dflash_guard.cli.rules import rules
 from dflash_guard.cli.sql import EPILOG as SQL
@@ -28,6 +38,8 @@ COMMANDS: tuple[tuple[Callable[..., int], str], ...] = (
     (check, CHECK),
     (profile, PROFILE),
     (autopsy, AUTOPSY),
+    (report, REPORT),
+    (diff, DIFF),
     (sql, SQL),
     (rules, RULES),
     (explain, EXPLAIN),
@@ -87,6 +99,20 @@ def _carried(command: Callable[..., int]) -> Callable[..., int | BaseException]:
 
 for _command, _epilog in COMMANDS:
     app.command(epilog=_epilog)(_carried(_command))
+
+_contracts = typer.Typer(
+    help="Show, export and compare contracts.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    rich_markup_mode=None,
+)
+_CONTRACT_COMMANDS: tuple[tuple[Callable[..., int], str, str], ...] = (
+    (contract_show, "show", CONTRACT_SHOW),
+    (contract_export, "export", CONTRACT_EXPORT),
+    (contract_diff, "diff", CONTRACT_DIFF),
+)
+for _command, _name, _epilog in _CONTRACT_COMMANDS:
+    _contracts.command(_name, epilog=_epilog)(_carried(_command))
+app.add_typer(_contracts, name="contract")
 
 
 def invoke(arguments: list[str]) -> int:

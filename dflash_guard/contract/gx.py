@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from dflash_guard.contract.expectations import Expectation
 
-__all__ = ["build_docs", "request_of", "serve", "suite_of", "validate"]
+__all__ = ["build_docs", "build_docs_of", "exported_suite", "request_of", "serve", "suite_of", "validate"]
 
 SUITE = "dflash-guard"
 IDLE_SECONDS = 30  # after an answer without a new request; before the first one a scan may take any time
@@ -72,11 +72,20 @@ def _import_lightly() -> None:
     gc.enable()
 
 
-def _answer(line: str, answers: TextIO) -> None:
+def _read(line: str) -> tuple[list[Expectation], dict[str, float | None]]:
     request = json.loads(line)
-    expectations = [_expectation(each) for each in request["expectations"]]
+    return [_expectation(each) for each in request["expectations"]], request["frame"]
+
+
+def build_docs_of(line: str, folder: str) -> None:
+    """Build Data Docs of a request, in a process that does nothing else."""
+    _import_lightly()
+    build_docs(*_read(line), folder)
+
+
+def _answer(line: str, answers: TextIO) -> None:
     try:
-        answer: dict[str, Any] = {"results": validate(expectations, request["frame"])}
+        answer: dict[str, Any] = {"results": validate(*_read(line))}
     except Exception as error:  # noqa: BLE001 - told by whoever asked
         answer = {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
     answers.write(json.dumps(answer) + "\n")
@@ -108,6 +117,13 @@ def suite_of(expectations: Sequence[Expectation], name: str = SUITE) -> Any:
             )
         )
     return suite
+
+
+def exported_suite(expectations: Sequence[Expectation], name: str) -> dict[str, Any]:
+    """A suite as JSON, as Great Expectations itself writes it."""
+    _context()
+    exported: dict[str, Any] = suite_of(expectations, name).to_json_dict()
+    return exported
 
 
 def validate(expectations: Sequence[Expectation], frame: Mapping[str, float | None]) -> list[bool]:

@@ -15,7 +15,7 @@ from dflash_guard.contract.expectations import Expectation
 from dflash_guard.contract.gx import request_of
 from dflash_guard.errors import JudgeError
 
-__all__ = ["GxProcess", "gx_process"]
+__all__ = ["GxProcess", "gx_process", "make_docs"]
 
 _idle: list["GxProcess"] = []
 _lock = threading.Lock()
@@ -77,6 +77,27 @@ class GxProcess:
         self._process.kill()
         self._process.wait()
         self._errors.close()
+
+
+def make_docs(expectations: Sequence[Expectation], frame: Mapping[str, float | None], folder: str) -> None:
+    """Build Data Docs of expectations on a frame, in a process of its own.
+
+    Raises:
+        JudgeError: The library did not.
+    """
+    program = (
+        "import sys; from dflash_guard.contract.gx import build_docs_of as b; b(sys.stdin.readline(), sys.argv[1])"
+    )
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-P", "-c", program, folder],
+        input=request_of(expectations, frame).encode(),
+        capture_output=True,
+        env=_environment(),
+        check=False,
+    )
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise _failed(f"its Data Docs were not built: {said[-1] if said else done.returncode}")
 
 
 @contextmanager

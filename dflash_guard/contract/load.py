@@ -23,7 +23,7 @@ from dflash_guard.contract.model import Contract, Declaration, Family, Mode, Rul
 from dflash_guard.contract.settings import Changes, at_least_as_strict, known_rule, refuse_ignored
 from dflash_guard.errors import UsageError
 
-__all__ = ["KEYS", "Draft", "at_least_as_strict", "digest_of", "load_contract", "read_contract"]
+__all__ = ["KEYS", "Draft", "at_least_as_strict", "digest_of", "load_contract", "read_contract", "stage_of"]
 
 KEYS: Final = (
     "name",
@@ -201,6 +201,28 @@ def read_contract(
         target=merged.target,
         aliases=MappingProxyType(merged.aliases),
     )
+
+
+def stage_of(name: str | None, stage: Stage | None = None) -> Stage:
+    """The stage of a contract: the one that is named, else its file's.
+
+    Raises:
+        ContractError: There is no such contract, or it names no stage.
+        UsageError: Neither is given.
+    """
+    if stage is not None:
+        return stage
+    if name is None:
+        raise UsageError("neither a contract nor a stage was named.", hint="add --stage tokenized, for example.")
+    layers = _layers(name)
+    for _, values in reversed(layers):
+        if (said := at_top(values, "stage")) is not None:
+            word = said.text()
+            found = next((each for each in STAGES if each == word), None)
+            if found is None:
+                raise said.place.wrong(f"there is no stage {word!r}", nearest(word, STAGES))
+            return found
+    raise Place(str(layers[-1][0])).wrong("no stage is named", "add --stage, or `stage:` to the file.")
 
 
 def digest_of(contract: Contract) -> str:

@@ -89,7 +89,7 @@ def _peek(shards: Sequence[Shard]) -> tuple[set[str], dict[str, bool], list[pa.F
         if batch.kind == "columns":
             for field in batch.rows.schema:
                 if field.name not in {*_OWN, FAULT_COLUMN}:
-                    columns.setdefault(field.name, field.with_nullable(True))
+                    columns.setdefault(field.name, field.with_nullable(nullable=True))
                     keys[field.name] = bool(pa.types.is_string(field.type))
         else:
             for text in batch.rows.column("text").slice(0, _PEEK).to_pylist():

@@ -11,7 +11,7 @@ from dflash_guard.verdict.autopsy import Autopsy, Finding, Piece, Specimen
 from dflash_guard.verdict.failures import REDACTED
 from dflash_guard.verdict.model import Verdict
 
-__all__ = ["ROW", "TURN", "pieces", "shortened"]
+__all__ = ["ROW", "TURN", "pieces", "shortened", "unquoted"]
 
 TURN = 600  # characters of a turn
 ROW = 1_200  # characters of a painted run
@@ -21,7 +21,7 @@ SUPERVISED, PROMPT = "30;42", "2"
 def pieces(verdict: Verdict, autopsy: Autopsy, style: Style) -> Iterator[str]:
     """What is wrong, the most important first; supervised text is green, or in ⟦ ⟧ where there is no colour."""
     yield f"{WORDS[verdict.result]} · {verdict.contract.stage} · {cut(inert(' '.join(verdict.data)), style.width)}\n\n"
-    yield f"{_paint(inert(cut(_hidden(autopsy.dominant, style), 500)), '1', style)}\n"
+    yield f"{_paint(inert(cut(unquoted(autopsy.dominant, style), 500)), '1', style)}\n"
     if autopsy.response is not None:
         yield f"\n{_response(autopsy.response, style)}\n"
     for finding in autopsy.findings:
@@ -29,7 +29,7 @@ def pieces(verdict: Verdict, autopsy: Autopsy, style: Style) -> Iterator[str]:
     yield f"\n{last_line(verdict)}\n"
 
 
-def _hidden(text: str, style: Style) -> str:
+def unquoted(text: str, style: Style) -> str:
     """A message that may quote a sample, without what it quotes."""
     return text.split(": '", maxsplit=1)[0].split(": ids ", maxsplit=1)[0] if style.redact else text
 
@@ -49,7 +49,7 @@ def _finding(finding: Finding, style: Style) -> Iterator[str]:
     hue = "1;31" if result.level == "error" else "1;33"
     yield f"\n{_paint(result.rule, hue, style)} ({result.level}): {found(result)}\n"
     if result.message:
-        yield f"  {inert(cut(_hidden(result.message, style), 400))}\n"
+        yield f"  {inert(cut(unquoted(result.message, style), 400))}\n"
     if result.rule in CATALOG:
         yield f"  To do: {CATALOG[result.rule].fix}\n"
     if finding.sources:

@@ -14,7 +14,7 @@ from dflash_guard.report._table import aligned
 from dflash_guard.report.json import dumps
 from dflash_guard.verdict.failures import REDACTED
 
-__all__ = ["FORMATS", "PROFILE_SCHEMA", "ProfileFormat", "as_object", "pieces"]
+__all__ = ["FORMATS", "PROFILE_SCHEMA", "ProfileFormat", "as_object", "pieces", "summary_figures", "tables"]
 
 ProfileFormat = Literal["table", "json", "csv", "markdown", "html"]
 FORMATS: tuple[ProfileFormat, ...] = get_args(ProfileFormat)
@@ -139,7 +139,7 @@ def _csv(profile: Profile) -> Iterator[str]:
 
 def _text(profile: Profile, style: Style, title: str) -> Iterator[str]:
     yield f"PROFILE · {profile.stage} · {cut(inert(title), style.width)}\n{_summary(profile)}\n"
-    for heading, lines, right in _tables(profile, style):
+    for heading, lines, right in tables(profile, style):
         yield f"\n{heading}\n"
         for line in aligned(lines, right):
             yield f"  {line.rstrip()}\n"
@@ -152,13 +152,26 @@ def _text(profile: Profile, style: Style, title: str) -> Iterator[str]:
 def _summary(profile: Profile) -> str:
     whole = profile.whole
     parts = [count(whole.rows, "row"), count(profile.shards, "shard"), count(len(profile.sources), "source")]
+    return " · ".join([*parts, *(f"{value} {name}" for name, value in _shares(profile))])
+
+
+def summary_figures(profile: Profile) -> list[tuple[str, str]]:
+    """What is said of a profile first: name and value."""
+    whole = profile.whole
+    figures = [("rows", f"{whole.rows:,}"), ("shards", f"{profile.shards:,}"), ("sources", f"{len(profile.sources):,}")]
+    return figures + _shares(profile)
+
+
+def _shares(profile: Profile) -> list[tuple[str, str]]:
+    whole = profile.whole
+    found = []
     if whole.system_rows is not None:
-        parts.append(f"{whole.system_rows:,} with a system turn{_of(whole.system_rows, whole.rows)}")
+        found.append(("with a system turn", f"{whole.system_rows:,}{_of(whole.system_rows, whole.rows)}"))
     if whole.thinking_rows is not None:
-        parts.append(f"{whole.thinking_rows:,} with thinking{_of(whole.thinking_rows, whole.rows)}")
+        found.append(("with thinking", f"{whole.thinking_rows:,}{_of(whole.thinking_rows, whole.rows)}"))
     if (share := profile.distribution.duplicate_share) is not None:
-        parts.append(f"{percent(share)} duplicate prompts")
-    return " · ".join(parts)
+        found.append(("duplicate prompts", percent(share)))
+    return found
 
 
 def _of(part: int, rows: int) -> str:
@@ -168,7 +181,7 @@ def _of(part: int, rows: int) -> str:
 Table = tuple[str, list[list[str]], set[int]]
 
 
-def _tables(profile: Profile, style: Style) -> Iterator[Table]:
+def tables(profile: Profile, style: Style) -> Iterator[Table]:
     """Every table of a profile: heading, lines with the header first, and which columns are numbers."""
     lines = [["fact", "rows", *QUANTILES]]
     lines += [[fact, f"{each.count:,}", *_quantiles(each)] for fact, each in profile.whole.facts.items()]
@@ -255,7 +268,7 @@ def _markdown(profile: Profile, style: Style, title: str) -> Iterator[str]:
     from dflash_guard.report.markdown import escaped
 
     yield f"## Profile of {escaped(cut(title, 200))}\n\n{_summary(profile)}\n"
-    for heading, lines, right in _tables(profile, style):
+    for heading, lines, right in tables(profile, style):
         header, *rows = lines
         yield f"\n### {heading}\n\n| {' | '.join(header)} |\n"
         yield "|" + "|".join(" ---: " if column in right else " --- " for column in range(len(header))) + "|\n"

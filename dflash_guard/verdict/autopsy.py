@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from dflash_guard.chat.tokenizer import Decoder
+from dflash_guard.contract.catalog import CATALOG
 from dflash_guard.facts.samples import Sample, read_samples
 from dflash_guard.profile.model import Profile, TopResponse
 from dflash_guard.shards.model import Shard
@@ -96,9 +97,7 @@ def examine(
         specimens: Rows shown of each rule.
     """
     broken = [r for r in verdict.rules if r.skipped is None and (r.failed or r.failing_rows)]
-    broken.sort(
-        key=lambda r: (r.level != "error", not r.failed, r.rule != "response-collapse", -r.failing_rows, r.rule)
-    )
+    broken.sort(key=_weight)
     shown = {r.rule for r in broken[:MOST_RULES]}
     first = [
         row for row in verdict.found.first(specimens).to_pylist() if row["row"] is not None and row["rule"] in shown
@@ -108,6 +107,19 @@ def examine(
     findings = tuple(Finding(r, tuple(sources.get(r.rule, ())), tuple(found.get(r.rule, ()))) for r in broken)
     dominant, response = _dominant(verdict, profile, broken)
     return Autopsy(dominant, response, findings)
+
+
+def _weight(result: RuleResult) -> tuple[bool, bool, bool, bool, int, str]:
+    """What comes first: errors, a common response, what concerns the whole data set, what most rows fail."""
+    whole = CATALOG[result.rule].scope == "dataset"
+    return (
+        result.level != "error",
+        not result.failed,
+        result.rule != "response-collapse",
+        not whole,
+        -result.failing_rows,
+        result.rule,
+    )
 
 
 def _specimens(
