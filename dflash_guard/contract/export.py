@@ -105,7 +105,7 @@ def _quality(name: str, contract: Contract) -> dict[str, Any]:
 
 def as_gx(contract: Contract) -> dict[str, Any]:
     """The contract's distribution rules as a Great Expectations suite, over the columns of a profile's frame."""
-    from dflash_guard.contract.gx import exported_suite
+    from dflash_guard.contract.gx_process import make_suite
 
-    suite = exported_suite(compile_expectations(contract), contract.name)
+    suite = make_suite(compile_expectations(contract), contract.name)
     return suite | {"meta": {**suite.get("meta", {}), "contract": contract.digest, "stage": contract.stage}}

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from dflash_guard.contract.expectations import Expectation
 
-__all__ = ["build_docs", "build_docs_of", "exported_suite", "request_of", "serve", "suite_of", "validate"]
+__all__ = ["build_docs", "build_docs_of", "print_suite_of", "request_of", "serve", "suite_of", "validate"]
 
 SUITE = "dflash-guard"
 IDLE_SECONDS = 30  # after an answer without a new request; before the first one a scan may take any time
@@ -119,11 +119,14 @@ def suite_of(expectations: Sequence[Expectation], name: str = SUITE) -> Any:
     return suite
 
 
-def exported_suite(expectations: Sequence[Expectation], name: str) -> dict[str, Any]:
-    """A suite as JSON, as Great Expectations itself writes it."""
+def print_suite_of(line: str, name: str) -> None:
+    """Print a suite of a request's expectations as JSON, in a process that does nothing else."""
+    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    _import_lightly()
     _context()
-    exported: dict[str, Any] = suite_of(expectations, name).to_json_dict()
-    return exported
+    json.dump(suite_of(_read(line)[0], name).to_json_dict(), answer)
+    answer.flush()
 
 
 def validate(expectations: Sequence[Expectation], frame: Mapping[str, float | None]) -> list[bool]:

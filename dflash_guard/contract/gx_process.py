@@ -9,13 +9,13 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO
+from typing import IO, Any
 
 from dflash_guard.contract.expectations import Expectation
 from dflash_guard.contract.gx import request_of
 from dflash_guard.errors import JudgeError
 
-__all__ = ["GxProcess", "gx_process", "make_docs"]
+__all__ = ["GxProcess", "gx_process", "make_docs", "make_suite"]
 
 _idle: list["GxProcess"] = []
 _lock = threading.Lock()
@@ -85,19 +85,27 @@ def make_docs(expectations: Sequence[Expectation], frame: Mapping[str, float | N
     Raises:
         JudgeError: The library did not.
     """
-    program = (
-        "import sys; from dflash_guard.contract.gx import build_docs_of as b; b(sys.stdin.readline(), sys.argv[1])"
-    )
-    done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-P", "-c", program, folder],
-        input=request_of(expectations, frame).encode(),
-        capture_output=True,
-        env=_environment(),
-        check=False,
-    )
+    _run("build_docs_of", request_of(expectations, frame), folder)
+
+
+def make_suite(expectations: Sequence[Expectation], name: str) -> dict[str, Any]:
+    """A suite as JSON, made in a process of its own.
+
+    Raises:
+        JudgeError: The library did not.
+    """
+    suite: dict[str, Any] = json.loads(_run("print_suite_of", request_of(expectations, {}), name))
+    return suite
+
+
+def _run(function: str, request: str, argument: str) -> bytes:
+    program = f"import sys; from dflash_guard.contract.gx import {function} as f; f(sys.stdin.readline(), sys.argv[1])"
+    command = [sys.executable, "-P", "-c", program, argument]
+    done = subprocess.run(command, input=request.encode(), capture_output=True, env=_environment(), check=False)  # noqa: S603 - our own interpreter
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise _failed(f"its Data Docs were not built: {said[-1] if said else done.returncode}")
+        raise _failed(f"{said[-1] if said else f'status {done.returncode}'}")
+    return done.stdout
 
 
 @contextmanager

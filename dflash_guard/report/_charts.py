@@ -15,7 +15,7 @@ SOURCES = 12
 
 def charts(profile: Profile) -> list[tuple[str, str]]:
     """A title and an SVG for each histogram that says something, and one of the sources."""
-    found = [(fact, _histogram(bins)) for fact, bins in profile.histograms.items() if len(bins) > 1]
+    found = [(fact, _histogram(bins)) for fact, bins in profile.histograms.items() if bins]
     if len(profile.sources) > 1:
         rows = [{"name": inert(cut(each.name, 30)), "rows": each.rows} for each in profile.sources[:SOURCES]]
         found.append(("Rows by source", _bars(rows)))
