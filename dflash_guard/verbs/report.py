@@ -59,4 +59,4 @@ def data_docs(examined: Examined, folder: str) -> None:
     if not judged:
         raise UsageError("--data-docs: no distribution rule can be judged on this data.", hint="leave the option out.")
     make_folder(Path(folder))
-    make_docs(judged, frame, folder)
+    make_docs(judged, frame, str(Path(folder).absolute()))

@@ -6,7 +6,9 @@ import shlex
 from importlib.metadata import PackageNotFoundError, version
 
 import pytest
+import tokenizers
 
+import samples
 from dflash_guard.cli._app import COMMANDS
 from dflash_guard.contract.catalog import CATALOG, RULES
 
@@ -21,8 +23,26 @@ def test_help_has_an_example(call, name, flag):
     assert re.search(rf"Examples?:\n +dflash-guard {name}", out)
 
 
+@pytest.fixture
+def data_of_examples(tmp_path, monkeypatch):
+    """A working folder that holds what the examples name."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("shards", "out", "old", "new", "Qwen3-8B"):
+        (tmp_path / folder).mkdir()
+    samples.write(tmp_path / "shards", [samples.tokens(i, 70 + i) for i in range(6)], "tokenized")
+    for folder in ("out", "old", "new"):
+        samples.write(tmp_path / folder, [samples.completion(i) for i in range(6)], "completions")
+    for name in ("raw", "prompts"):
+        samples.write(tmp_path, [samples.prompt(i) for i in range(6)], "prompts", name)
+    tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a")).save("Qwen3-8B/tokenizer.json")
+    for name in ("monday", "today"):
+        facts = {"prompt_chars": dict.fromkeys(("mean", "median", "p90", "max"), 1)}
+        profile = {"schema": "dflash-guard/profile/1", "rows": 1, "facts": facts, "sources": []}
+        (tmp_path / f"profile-{name}.json").write_text(json.dumps(profile))
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_examples_are_valid_command_lines(judged, call, name):
+def test_examples_are_valid_command_lines(judged, call, name, data_of_examples):
     examples = re.findall(r"^ +dflash-guard (.*)$", call(name, "--help")[1], flags=re.MULTILINE)
     assert examples
     for example in examples:
@@ -33,7 +53,7 @@ def test_examples_are_valid_command_lines(judged, call, name):
 def test_the_root_help_names_every_command(call):
     code, out, _ = call("--help")
     assert code == 0
-    assert set(re.findall(r"^  (\w+) {2,}[A-Z]", out.split("Commands:")[1], flags=re.MULTILINE)) == set(NAMES)
+    assert set(re.findall(r"^  (\w+) {2,}[A-Z]", out.split("Commands:")[1], flags=re.MULTILINE)) == {*NAMES, "contract"}
 
 
 def test_version(call):
