@@ -8,13 +8,16 @@ __all__ = [
     "Contract",
     "Data",
     "Family",
+    "Ignore",
     "Jobs",
     "MemoryLimit",
     "Mode",
     "Out",
     "Redact",
+    "Sets",
     "StageFound",
     "Tokenizer",
+    "rules_in",
 ]
 
 Data = Annotated[list[str], typer.Argument(metavar="DATA", help="Files, folders or globs.")]
@@ -38,6 +41,13 @@ Tokenizer = Annotated[
         "--tokenizer", metavar="PATH", help="The target's tokenizer, to show ids as text: folder or tokenizer.json."
     ),
 ]
+Ignore = Annotated[
+    list[str] | None, typer.Option("--ignore", metavar="RULE[,RULE]", help="Rules to leave out; repeatable.")
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="RULE.FIELD=VALUE", help="Change a bound, level or tolerance; repeatable."),
+]
 Redact = Annotated[bool, typer.Option("--redact", help="Keep sample text out of everything written.")]
 Out = Annotated[
     str | None, typer.Option("--out", metavar="DIR", help="Guard folder.  [default: __guard__ beside the data]")
@@ -46,3 +56,12 @@ Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help="Th
 MemoryLimit = Annotated[
     str | None, typer.Option("--memory-limit", metavar="SIZE", help="Memory to stay within, such as 1GiB.")
 ]
+
+
+def rules_in(ignore: list[str] | None) -> tuple[str, ...]:
+    """The names in the values of `--ignore`.
+
+    >>> rules_in(["missing-id, stray-bytes", "empty-turn"])
+    ('missing-id', 'stray-bytes', 'empty-turn')
+    """
+    return tuple(name.strip() for each in ignore or () for name in each.split(",") if name.strip())

@@ -46,14 +46,13 @@ def autopsy(
     """
     from dflash_guard.cli._console import colourful
     from dflash_guard.cli._console import out as print_out
-    from dflash_guard.cli._progress import progress
+    from dflash_guard.cli._reading import reading
     from dflash_guard.report import Style
     from dflash_guard.report.autopsy import pieces
     from dflash_guard.verbs.autopsy import autopsy as examine
-    from dflash_guard.verbs.opening import Reading
 
-    with progress(sys.stderr) as advance:
-        reading = Reading(
+    with (
+        reading(
             stage=stage,
             contract=contract,
             mode=mode,
@@ -61,10 +60,10 @@ def autopsy(
             out=out,
             jobs=jobs,
             memory_limit=memory_limit,
-            progress=advance or (lambda _: None),
-        )
-        with examine(data, reading, tokenizer=tokenizer, specimens=rows) as found:
-            verdict, result = found.verdict, found.autopsy
-            style = Style.of(sys.stdout, max_failures=rows, redact=redact, color=colourful(sys.stdout))
-            print_out(pieces(verdict, result, style))
+        ) as how,
+        examine(data, how, tokenizer=tokenizer, specimens=rows) as found,
+    ):
+        verdict, result = found.verdict, found.autopsy
+        style = Style.of(sys.stdout, max_failures=rows, redact=redact, color=colourful(sys.stdout))
+        print_out(pieces(verdict, result, style))
     return ExitCode.PASSED

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from dflash_guard.cli._options import Family, Ignore, Jobs, MemoryLimit, Mode, Out, Redact, Sets, rules_in
 from dflash_guard.errors import ExitCode
 
 __all__ = ["EPILOG", "check"]
@@ -30,23 +31,13 @@ def check(
     contract: Annotated[
         str | None, typer.Option(metavar="NAME|FILE", help="The contract to judge by.  [default: the stage's]")
     ] = None,
-    mode: Annotated[
-        Literal["thinking", "off", "row"] | None,
-        typer.Option(metavar="MODE", help="thinking, off, or row (by each row's own enable_thinking)."),
-    ] = None,
-    family: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Family of the target model: qwen3, qwen3_5, …")
-    ] = None,
+    mode: Mode = None,
+    family: Family = None,
     upstream: Annotated[
         str | None, typer.Option(metavar="DATA", help="The data set that this one was made from (cross-stage rules).")
     ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(metavar="RULE[,RULE]", help="Rules to leave out; repeatable.")
-    ] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="RULE.FIELD=VALUE", help="Change a bound, level or tolerance; repeatable."),
-    ] = None,
+    ignore: Ignore = None,
+    sets: Sets = None,
     fail_on: Annotated[
         Literal["error", "warn"], typer.Option(metavar="LEVEL", help="error, or warn: warnings count too.")
     ] = "error",
@@ -62,14 +53,10 @@ def check(
     max_failures: Annotated[
         int, typer.Option(min=0, metavar="N", help="Failing rows shown per rule; 0 shows all.")
     ] = 20,
-    redact: Annotated[bool, typer.Option("--redact", help="Keep sample text out of everything written.")] = False,
-    out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Guard folder.  [default: __guard__ beside the data]")
-    ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads.  [default: all cores]")] = None,
-    memory_limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Memory to stay within, such as 1GiB.")
-    ] = None,
+    redact: Redact = False,
+    out: Out = None,
+    jobs: Jobs = None,
+    memory_limit: MemoryLimit = None,
 ) -> int:
     """Judge shards against the stage's contract and print the report.
 
@@ -92,7 +79,7 @@ def check(
             mode=mode,
             family=family,
             upstream=upstream,
-            ignore=tuple(name.strip() for each in ignore or () for name in each.split(",") if name.strip()),
+            ignore=rules_in(ignore),
             sets=tuple(sets or ()),
             out=out,
             jobs=jobs,

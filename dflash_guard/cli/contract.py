@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dflash_guard.cli._options import Family, Mode
+from dflash_guard.cli._options import Family, Ignore, Mode, Sets, rules_in
 from dflash_guard.errors import ExitCode
 
 __all__ = ["DIFF", "EXPORT", "SHOW", "diff", "export", "show"]
@@ -24,16 +24,11 @@ Example:
 _Stage = Literal["prompts", "completions", "tokenized"]
 Name = Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="A contract.  [default: the stage's]")]
 Stage = Annotated[
-    Literal["prompts", "completions", "tokenized"] | None,
+    _Stage | None,
     typer.Option(
         "--stage", "-s", metavar="STAGE", help="prompts, completions or tokenized.  [default: the contract's]"
     ),
 ]
-Sets = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="RULE.FIELD=VALUE", help="Change a bound, level or tolerance; repeatable."),
-]
-Ignore = Annotated[list[str] | None, typer.Option(metavar="RULE[,RULE]", help="Rules to leave out; repeatable.")]
 
 
 def show(
@@ -118,7 +113,7 @@ def _load(
         stage=stage_of(name, stage),
         mode=mode,
         family=family,
-        ignore=tuple(each.strip() for word in ignore or () for each in word.split(",") if each.strip()),
+        ignore=rules_in(ignore),
         sets=tuple(sets or ()),
     )
 

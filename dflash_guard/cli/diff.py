@@ -1,6 +1,5 @@
 """`dflash-guard diff`: two profiles or verdicts side by side."""
 
-import sys
 from typing import Annotated, Literal
 
 import typer
@@ -33,21 +32,18 @@ def diff(
 ) -> int:
     """Compare two data sets: what rose, what fell, and which rules came out otherwise."""
     from dflash_guard.cli._console import out
-    from dflash_guard.cli._progress import progress
+    from dflash_guard.cli._reading import reading
     from dflash_guard.report.diff import pieces
     from dflash_guard.verbs.diff import diff as compare
-    from dflash_guard.verbs.opening import Reading
 
-    with progress(sys.stderr) as advance:
-        reading = Reading(
-            stage=stage,
-            contract=contract,
-            mode=mode,
-            family=family,
-            jobs=jobs,
-            memory_limit=memory_limit,
-            progress=advance or (lambda _: None),
-        )
-        changes = compare(first, second, reading)
+    with reading(
+        stage=stage,
+        contract=contract,
+        mode=mode,
+        family=family,
+        jobs=jobs,
+        memory_limit=memory_limit,
+    ) as how:
+        changes = compare(first, second, how)
     out(pieces([(each.name, each.first, each.second) for each in changes], first, second, format))
     return ExitCode.PASSED

@@ -54,25 +54,22 @@ def profile(
     from dflash_guard.cli._console import colourful
     from dflash_guard.cli._console import out as print_out
     from dflash_guard.cli._outputs import asked_for, write
-    from dflash_guard.cli._progress import progress
+    from dflash_guard.cli._reading import reading
     from dflash_guard.report import Style
     from dflash_guard.report.profile import FORMATS, pieces
-    from dflash_guard.verbs.opening import Reading
     from dflash_guard.verbs.profile import profile as measure
 
     files = asked_for(output or [], FORMATS)
-    with progress(sys.stderr) as advance:
-        reading = Reading(
-            stage=stage,
-            contract=contract,
-            mode=mode,
-            family=family,
-            out=out,
-            jobs=jobs,
-            memory_limit=memory_limit,
-            progress=advance or (lambda _: None),
-        )
-        found = measure(data, reading, tokenizer=tokenizer)
+    with reading(
+        stage=stage,
+        contract=contract,
+        mode=mode,
+        family=family,
+        out=out,
+        jobs=jobs,
+        memory_limit=memory_limit,
+    ) as how:
+        found = measure(data, how, tokenizer=tokenizer)
     style = Style.of(sys.stdout, max_failures=0, redact=redact, color=colourful(sys.stdout))
     title = " ".join(data)
     print_out(pieces(found, format, style, title))

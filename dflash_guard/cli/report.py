@@ -1,6 +1,5 @@
 """`dflash-guard report`: one HTML page about a data set."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -51,15 +50,14 @@ def report(
     It opens offline and asks nothing of a network. The exit code is 0 whatever the page says.
     """
     from dflash_guard.cli._console import note, write_whole
-    from dflash_guard.cli._progress import progress
+    from dflash_guard.cli._reading import reading
     from dflash_guard.errors import JudgeError
     from dflash_guard.report import Style, html
-    from dflash_guard.verbs.opening import Reading
     from dflash_guard.verbs.report import data_docs as make_docs
     from dflash_guard.verbs.report import report as gather
 
-    with progress(sys.stderr) as advance:
-        reading = Reading(
+    with (
+        reading(
             stage=stage,
             contract=contract,
             mode=mode,
@@ -67,22 +65,20 @@ def report(
             out=out,
             jobs=jobs,
             memory_limit=memory_limit,
-            progress=advance or (lambda _: None),
-        )
-        with gather(data, reading, tokenizer=tokenizer, specimens=rows) as found:
-            known = found.examined
-            style = Style(max_failures=rows, redact=redact)
-            page = html.report_page(
-                known.verdict, known.profile, known.autopsy, found.cost, style, lineage=found.lineage
-            )
-            try:
-                Path(output).parent.mkdir(parents=True, exist_ok=True)
-                write_whole(Path(output), page)
-            except OSError as error:
-                raise JudgeError(
-                    f"The report could not be written to {output}: {error.strerror}.", hint="Name another path with -o."
-                ) from error
-            if data_docs is not None:
-                make_docs(known, data_docs)
+        ) as how,
+        gather(data, how, tokenizer=tokenizer, specimens=rows) as found,
+    ):
+        known = found.examined
+        style = Style(max_failures=rows, redact=redact)
+        page = html.report_page(known.verdict, known.profile, known.autopsy, found.cost, style, lineage=found.lineage)
+        try:
+            Path(output).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(Path(output), page)
+        except OSError as error:
+            raise JudgeError(
+                f"The report could not be written to {output}: {error.strerror}.", hint="Name another path with -o."
+            ) from error
+        if data_docs is not None:
+            make_docs(known, data_docs)
     note(f"wrote {output}" + (f" and {data_docs}/index.html" if data_docs is not None else ""))
     return ExitCode.PASSED

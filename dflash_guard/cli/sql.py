@@ -53,8 +53,7 @@ def sql(
     """Query data sets with DuckDB's SQL: their rows, their facts, what fails, and their profile."""
     if gallery:
         return _print_gallery()
-    from dflash_guard.cli._progress import progress
-    from dflash_guard.verbs.opening import Reading
+    from dflash_guard.cli._reading import reading
     from dflash_guard.verbs.views import Views
 
     sets, query = _split(data or [])
@@ -64,18 +63,16 @@ def sql(
         query = _read(file)
     if format == "parquet" and output is None and sys.stdout.isatty():
         raise UsageError("Parquet is nothing for a terminal.", hint="add -o PATH, or send it to a file.")
-    with progress(sys.stderr) as advance:
-        reading = Reading(
-            stage=stage,
-            contract=contract,
-            mode=mode,
-            family=family,
-            out=out,
-            jobs=jobs,
-            memory_limit=memory_limit,
-            progress=advance or (lambda _: None),
-        )
-        views = Views(sets, reading, allow_files=allow_files)
+    with reading(
+        stage=stage,
+        contract=contract,
+        mode=mode,
+        family=family,
+        out=out,
+        jobs=jobs,
+        memory_limit=memory_limit,
+    ) as how:
+        views = Views(sets, how, allow_files=allow_files)
     with views:
         if query is None:
             from dflash_guard.cli._prompt import converse

@@ -1,6 +1,6 @@
 """A profile, as data."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 __all__ = ["Distribution", "Figures", "Group", "HistogramBin", "Profile", "TopResponse"]
@@ -143,3 +143,9 @@ class Profile:
     top_responses: tuple[TopResponse, ...]
     histograms: Mapping[str, tuple[HistogramBin, ...]]
     distribution: Distribution
+
+    def groups(self) -> Iterator[tuple[str, Group]]:
+        """Every group with its level: `data set`, `source` or `shard`."""
+        yield "data set", self.whole
+        yield from (("source", group) for group in self.sources)
+        yield from (("shard", group) for group in self.by_shard)

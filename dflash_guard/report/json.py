@@ -3,13 +3,14 @@
 import json
 import math
 from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time
 from typing import Any
 
 from dflash_guard.report._failures import Failure, Shown
 from dflash_guard.report._style import Style
 from dflash_guard.verdict.model import RuleResult, Verdict
 
-__all__ = ["SCHEMA", "dumps", "entry", "head", "pieces"]
+__all__ = ["SCHEMA", "dumps", "entry", "head", "pieces", "standard"]
 
 SCHEMA = "dflash-guard/report/1"
 
@@ -60,7 +61,7 @@ def entry(failure: Failure) -> dict[str, Any]:
 
 def dumps(value: Any) -> str:
     """JSON in ASCII, which every reader takes, and in which no CI runner finds a command."""
-    return json.dumps(_standard(value), allow_nan=False).replace("##[", r"##\u005b")
+    return json.dumps(standard(value), allow_nan=False).replace("##[", r"##\u005b")
 
 
 def _rule(result: RuleResult) -> dict[str, Any]:
@@ -85,14 +86,16 @@ def _laid_out(value: Any) -> str:
     return dumps(value)
 
 
-def _standard(value: Any) -> Any:
+def standard(value: Any) -> Any:
     """Values that standard JSON has: a number that is none becomes null, what JSON lacks becomes text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _standard(each) for key, each in value.items()}
+        return {str(key): standard(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_standard(each) for each in value]
-    return str(value)
+        return [standard(each) for each in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if isinstance(value, date | datetime | time) else str(value)

@@ -116,22 +116,11 @@ def _csv(profile: Profile) -> Iterator[str]:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(("level", "name", "rows", "share", "fact", "count", "nulls", *QUANTILES, "sum"))
-    levels = (("data set", (profile.whole,)), ("source", profile.sources), ("shard", profile.by_shard))
-    for level, groups in levels:
-        for group in groups:
-            for fact, figures in group.facts.items():
-                values = [_whole(getattr(figures, key)) for key in (*QUANTILES, "sum")]
-                row = (
-                    level,
-                    unformula(group.name),
-                    group.rows,
-                    group.share,
-                    fact,
-                    figures.count,
-                    figures.nulls,
-                    *values,
-                )
-                writer.writerow(row)
+    for level, group in profile.groups():
+        head = (level, unformula(group.name), group.rows, group.share)
+        for fact, figures in group.facts.items():
+            values = [_whole(getattr(figures, key)) for key in (*QUANTILES, "sum")]
+            writer.writerow((*head, fact, figures.count, figures.nulls, *values))
         yield buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()

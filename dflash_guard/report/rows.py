@@ -3,9 +3,7 @@
 import csv
 import io
 import json
-import math
 from collections.abc import Iterator
-from datetime import date, datetime, time
 from typing import Any, BinaryIO, Literal, get_args
 
 import pyarrow as pa
@@ -13,6 +11,7 @@ import pyarrow.parquet as pq
 
 from dflash_guard.report._cells import count, cut, inert, unformula
 from dflash_guard.report._table import aligned
+from dflash_guard.report.json import standard
 
 __all__ = ["FORMATS", "RowsFormat", "pieces", "write_parquet"]
 
@@ -71,7 +70,7 @@ def _cell(value: Any) -> str:
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    text = value if isinstance(value, str) else json.dumps(_standard(value), ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(standard(value), ensure_ascii=False)
     return inert(cut(text.replace("\n", "↵"), CELL))
 
 
@@ -91,25 +90,10 @@ def _csv(rows: pa.RecordBatchReader) -> Iterator[str]:
 def _csv_cell(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
-    return unformula(value if isinstance(value, str) else json.dumps(_standard(value), ensure_ascii=False))
+    return unformula(value if isinstance(value, str) else json.dumps(standard(value), ensure_ascii=False))
 
 
 def _json(rows: pa.RecordBatchReader) -> Iterator[str]:
     for batch in rows:
         for row in batch.to_pylist():
-            yield json.dumps(_standard(row), allow_nan=False) + "\n"
-
-
-def _standard(value: Any) -> Any:
-    """Values that standard JSON has."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, dict):
-        return {str(key): _standard(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_standard(each) for each in value]
-    if isinstance(value, bytes):
-        return value.hex()
-    return value.isoformat() if isinstance(value, date | datetime | time) else str(value)
+            yield json.dumps(standard(row), allow_nan=False) + "\n"

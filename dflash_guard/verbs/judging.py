@@ -1,6 +1,5 @@
 """One judgement from shards to verdict: what `check` does once the contract is read."""
 
-import os
 import threading
 import uuid
 from collections import Counter
@@ -20,18 +19,18 @@ from dflash_guard.contract.model import Contract
 from dflash_guard.contract.rows import import_pandera
 from dflash_guard.errors import ExitCode, NothingToJudgeError, UsageError
 from dflash_guard.facts.samples import read_samples
-from dflash_guard.facts.scan import Scan, scan_shards
+from dflash_guard.facts.scan import Scan
 from dflash_guard.profile.model import Distribution
 from dflash_guard.shards.location import find_shards
 from dflash_guard.shards.model import LeftOut, Shard
 from dflash_guard.shards.writer import whole_path
-from dflash_guard.verbs.opening import resolve, say_empty
+from dflash_guard.verbs.opening import resolve, say_empty, scan_data
 from dflash_guard.verdict.distribution import Outcome, judge_distribution, say_response
 from dflash_guard.verdict.failures import FAILURES, Failures
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.judgement import Judgement, RowCounts
 from dflash_guard.verdict.model import Counts, RuleResult, Verdict
-from dflash_guard.verdict.record import known_shards, passed_rows
+from dflash_guard.verdict.record import passed_rows
 from dflash_guard.verdict.statement import statement_of, write_statement
 
 __all__ = ["judge", "judge_scan"]
@@ -72,17 +71,8 @@ def judge(
     listing = find_shards(data)
     contract = resolve(draft, listing)
     folder = GuardFolder.locate(data, out)
-    threads = jobs or os.cpu_count() or 1
     threading.Thread(target=import_pandera, daemon=True).start()  # it takes half a second; the scan leaves room
-    scan = scan_shards(
-        listing.shards,
-        contract,
-        folder.facts,
-        jobs=threads,
-        memory_limit=memory_limit,
-        progress=progress,
-        known=known_shards(folder, listing.shards),
-    )
+    scan = scan_data(listing.shards, contract, folder, jobs=jobs, memory_limit=memory_limit, progress=progress)
     verdict = judge_scan(
         scan,
         contract,
@@ -92,7 +82,7 @@ def judge(
         left_out=listing.left_out,
         started=started,
         upstream=upstream,
-        jobs=threads,
+        jobs=jobs,
         memory_limit=memory_limit,
         fail_on=fail_on,
         redact=redact,
@@ -146,7 +136,7 @@ def judge_scan(
             Judgement(scan, contract, scratch=folder.scratch(run_id), jobs=jobs, memory_limit=memory_limit)
         )
         if upstream is not None and contract.stage != "prompts":
-            judgement.compare_with(_scan_upstream(upstream, contract, jobs or 1, memory_limit))
+            judgement.compare_with(_scan_upstream(upstream, contract, jobs, memory_limit))
         whole = _WholeJudgement(contract, judgement.measure_whole() if gx is not None else None, gx)
         counts = judgement.judge(manifest_generator=False)
         accounts = _account(upstream, contract, judgement)
@@ -219,20 +209,12 @@ def _shard_failures(scan: Scan, contract: Contract) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=FAILURES)
 
 
-def _scan_upstream(upstream: str | Path, contract: Contract, jobs: int, memory_limit: str | None) -> Scan:
+def _scan_upstream(upstream: str | Path, contract: Contract, jobs: int | None, memory_limit: str | None) -> Scan:
     """The facts of the upstream data set, as completions: they hold the prompt of any conversation."""
     shards = find_shards([upstream]).shards
     reading = load_contract(None, stage="completions", family=contract.family.name)
     folder = GuardFolder.locate([upstream])
-    scan = scan_shards(
-        shards,
-        reading,
-        folder.facts,
-        jobs=jobs,
-        memory_limit=memory_limit,
-        progress=lambda _: None,
-        known=known_shards(folder, shards),
-    )
+    scan = scan_data(shards, reading, folder, jobs=jobs, memory_limit=memory_limit)
     if not any(scan.facts):
         what = f"--upstream {upstream} holds no conversation that could be read."
         raise UsageError(what, hint="name the prompts or completions that this data was made from.")

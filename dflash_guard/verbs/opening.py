@@ -21,7 +21,7 @@ from dflash_guard.shards.model import Listing, Shard
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.record import known_shards
 
-__all__ = ["Opened", "Reading", "open_data", "resolve", "say_empty"]
+__all__ = ["Opened", "Reading", "open_data", "resolve", "say_empty", "scan_data"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +95,49 @@ def open_data(data: Sequence[str | Path], reading: Reading) -> Iterator[Opened]:
     contract = resolve(draft, listing)
     folder = GuardFolder.locate(data, reading.out)
     run_id = f"reading-{uuid.uuid4().hex[:8]}"
-    jobs = reading.jobs or os.cpu_count() or 1
     try:
-        scan = scan_shards(
-            listing.shards,
-            contract,
-            folder.facts,
-            jobs=jobs,
-            memory_limit=reading.memory_limit,
-            progress=reading.progress,
-            known=known_shards(folder, listing.shards),
-        )
-        connection = open_facts(scan, scratch=folder.scratch(run_id), jobs=jobs, memory_limit=reading.memory_limit)
+        jobs, limit = reading.jobs, reading.memory_limit
+        scan = scan_data(listing.shards, contract, folder, jobs=jobs, memory_limit=limit, progress=reading.progress)
+        connection = open_facts(scan, scratch=folder.scratch(run_id), jobs=jobs, memory_limit=limit)
         try:
             yield Opened(tuple(str(d) for d in data), contract, listing, scan, connection, folder)
         finally:
             connection.close()
     finally:
         folder.clean(run_id)
+
+
+def scan_data(
+    shards: Sequence[Shard],
+    contract: Contract,
+    folder: GuardFolder,
+    *,
+    jobs: int | None,
+    memory_limit: str | None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Scan:
+    """Scan shards into a guard folder; those that it knows not to have changed are not read.
+
+    Args:
+        shards: In order.
+        contract: The effective contract.
+        folder: The guard folder.
+        jobs: Threads; all cores where None.
+        memory_limit: For the engine.
+        progress: Told the bytes that were read.
+
+    Raises:
+        JudgeError: The data could not be read.
+    """
+    return scan_shards(
+        shards,
+        contract,
+        folder.facts,
+        jobs=jobs or os.cpu_count() or 1,
+        memory_limit=memory_limit,
+        progress=progress,
+        known=known_shards(folder, shards),
+    )
 
 
 def resolve(draft: Draft, listing: Listing) -> Contract:

@@ -160,11 +160,10 @@ def _profile_table(profile: Profile) -> pa.Table:
     """A profile in long form: one row a fact of each group."""
     names = [field.name for field in fields(Figures)]
     rows = []
-    for level, groups in (("data set", [profile.whole]), ("source", profile.sources), ("shard", profile.by_shard)):
-        for group in groups:
-            for fact, figures in group.facts.items():
-                row = {"level": level, "name": group.name, "rows": group.rows, "share": group.share, "fact": fact}
-                rows.append(row | dict(zip(names, astuple(figures), strict=True)))
+    for level, group in profile.groups():
+        for fact, figures in group.facts.items():
+            row = {"level": level, "name": group.name, "rows": group.rows, "share": group.share, "fact": fact}
+            rows.append(row | dict(zip(names, astuple(figures), strict=True)))
     numbers = [(name, pa.int64() if name in {"count", "nulls"} else pa.float64()) for name in names]
     head = [("level", pa.string()), ("name", pa.string()), ("rows", pa.int64()), ("share", pa.float64())]
     return pa.Table.from_pylist(rows, schema=pa.schema([*head, ("fact", pa.string()), *numbers]))

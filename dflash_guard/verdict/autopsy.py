@@ -92,7 +92,7 @@ def examine(
     Args:
         verdict: Its verdict.
         profile: Its profile.
-        connection: One with its facts, as `open_facts` makes it.
+        connection: One with its facts, on which it was profiled.
         decoder: Makes text of ids.
         specimens: Rows shown of each rule.
     """
@@ -169,7 +169,7 @@ def _sources(verdict: Verdict, connection: duckdb.DuckDBPyConnection) -> dict[st
         connection.execute("SET VARIABLE broken = ?", [str(source)])
         table = "read_parquet(getvariable('broken'))"
     query = f"""
-        SELECT b.rule, coalesce(nullif(trim(f.source), ''), 'unknown') AS name, count(*) AS rows
+        SELECT b.rule, shown_source(f.source) AS name, count(*) AS rows
         FROM {table} AS b JOIN raw_facts AS f ON f.shard_name = b.shard AND f.row = b.row
         GROUP BY b.rule, name
         QUALIFY row_number() OVER (PARTITION BY b.rule ORDER BY rows DESC, name) <= {SOURCES}
