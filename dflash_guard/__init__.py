@@ -22,6 +22,8 @@ from dflash_guard.errors import (
 
 if TYPE_CHECKING:
     from dflash_guard.verbs.check import check
+    from dflash_guard.verbs.gate import Passage, gate
+    from dflash_guard.verbs.gated import GatedData, open_gated
     from dflash_guard.verdict.model import Verdict
 
 __all__ = [
@@ -29,18 +31,29 @@ __all__ = [
     "DataNotFoundError",
     "ExitCode",
     "GateError",
+    "GatedData",
     "GuardError",
     "JudgeError",
     "NothingToJudgeError",
+    "Passage",
     "ShardAccessError",
     "ShardChangedError",
     "UsageError",
     "Verdict",
     "check",
+    "gate",
+    "open_gated",
 ]
 
 # Imported when first asked for: `--help` and a gate must not pay for what only a judgement needs.
-_LAZY = {"check": "dflash_guard.verbs.check", "Verdict": "dflash_guard.verdict.model"}
+_LAZY = {
+    "GatedData": "dflash_guard.verbs.gated",
+    "Passage": "dflash_guard.verbs.gate",
+    "Verdict": "dflash_guard.verdict.model",
+    "check": "dflash_guard.verbs.check",
+    "gate": "dflash_guard.verbs.gate",
+    "open_gated": "dflash_guard.verbs.gated",
+}
 
 
 def __getattr__(name: str) -> Any:

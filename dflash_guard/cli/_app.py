@@ -22,12 +22,16 @@ from dflash_guard.cli.diff import EPILOG as DIFF
 from dflash_guard.cli.diff import diff
 from dflash_guard.cli.explain import EPILOG as EXPLAIN
 from dflash_guard.cli.explain import explain
+from dflash_guard.cli.gate import EPILOG as GATE
+from dflash_guard.cli.gate import GateCommand, gate
 from dflash_guard.cli.profile import EPILOG as PROFILE
 from dflash_guard.cli.profile import profile
 from dflash_guard.cli.report import EPILOG as REPORT
 from dflash_guard.cli.report import report
 from dflash_guard.cli.rules import EPILOG as RULES
 from dflash_guard.cli.rules import rules
+from dflash_guard.cli.split import EPILOG as SPLIT
+from dflash_guard.cli.split import split
 from dflash_guard.cli.sql import EPILOG as SQL
 from dflash_guard.cli.sql import sql
 from dflash_guard.errors import ExitCode
@@ -36,6 +40,8 @@ __all__ = ["app", "invoke"]
 
 COMMANDS: tuple[tuple[Callable[..., int], str], ...] = (
     (check, CHECK),
+    (gate, GATE),
+    (split, SPLIT),
     (profile, PROFILE),
     (autopsy, AUTOPSY),
     (report, REPORT),
@@ -98,7 +104,7 @@ def _carried(command: Callable[..., int]) -> Callable[..., int | BaseException]:
 
 
 for _command, _epilog in COMMANDS:
-    app.command(epilog=_epilog)(_carried(_command))
+    app.command(epilog=_epilog, cls=GateCommand if _command is gate else None)(_carried(_command))
 
 _contracts = typer.Typer(
     help="Show, export and compare contracts.",

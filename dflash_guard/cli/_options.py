@@ -17,6 +17,7 @@ __all__ = [
     "Sets",
     "StageFound",
     "Tokenizer",
+    "Upstream",
     "rules_in",
 ]
 
@@ -47,6 +48,10 @@ Ignore = Annotated[
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="RULE.FIELD=VALUE", help="Change a bound, level or tolerance; repeatable."),
+]
+Upstream = Annotated[
+    str | None,
+    typer.Option("--upstream", metavar="DATA", help="The data set that this one was made from (cross-stage rules)."),
 ]
 Redact = Annotated[bool, typer.Option("--redact", help="Keep sample text out of everything written.")]
 Out = Annotated[

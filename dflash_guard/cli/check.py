@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from dflash_guard.cli._options import Family, Ignore, Jobs, MemoryLimit, Mode, Out, Redact, Sets, rules_in
+from dflash_guard.cli._options import Family, Ignore, Jobs, MemoryLimit, Mode, Out, Redact, Sets, Upstream, rules_in
 from dflash_guard.errors import ExitCode
 
 __all__ = ["EPILOG", "check"]
@@ -33,9 +33,7 @@ def check(
     ] = None,
     mode: Mode = None,
     family: Family = None,
-    upstream: Annotated[
-        str | None, typer.Option(metavar="DATA", help="The data set that this one was made from (cross-stage rules).")
-    ] = None,
+    upstream: Upstream = None,
     ignore: Ignore = None,
     sets: Sets = None,
     fail_on: Annotated[
@@ -54,6 +52,9 @@ def check(
         int, typer.Option(min=0, metavar="N", help="Failing rows shown per rule; 0 shows all.")
     ] = 20,
     redact: Redact = False,
+    sign: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Sign the verdict with an Ed25519 private key (PEM).")
+    ] = None,
     out: Out = None,
     jobs: Jobs = None,
     memory_limit: MemoryLimit = None,
@@ -86,6 +87,7 @@ def check(
             memory_limit=memory_limit,
             fail_on=fail_on,
             redact=redact,
+            sign=sign,
             progress=advance,
         )
     style = report.Style.of(sys.stdout, max_failures=max_failures, redact=redact, color=colourful(sys.stdout))

@@ -97,3 +97,12 @@ format('id {} is not upstream', shown(id))
 
 -- lossy-thinking
 format('upstream has thinking on {} turns, {} are supervised here', upstream_thinking_turns, kept_thinking::BIGINT)
+
+-- changed-prompt
+format('id {} is upstream with another prompt', shown(id))
+
+-- lost-turns
+format('{} user turns, {} upstream', kept_turns, upstream_user_turns)
+
+-- changed-response
+format('{} supervised tokens, and the response upstream can make at most {}', response_tokens, response_limit)

@@ -41,6 +41,7 @@ def as_mapping(contract: Contract) -> dict[str, Any]:
     """The contract in force as a contract file would say it, every rule named."""
     said: dict[str, Any] = {"name": contract.name, "stage": contract.stage, "mode": contract.mode}
     said |= {"family": contract.family.name} | ({"target": contract.target} if contract.target else {})
+    said |= {"upstream": contract.upstream} if contract.upstream != "optional" else {}
     if contract.sources is not None:
         said["sources"] = list(contract.sources)
     if contract.mix:

@@ -3,7 +3,7 @@ SELECT
     *,
     where_judged(talks, unanswered_turn) AS "unanswered-tool-call",
     readable AND NOT has_generator AND NOT getvariable('manifest_generator') AS "missing-generator",
-    readable AND getvariable('target') <> '' AND coalesce(generator_model <> getvariable('target'), FALSE) AS "wrong-model",
+    readable AND getvariable('target') <> '' AND coalesce(coalesce(generator_model, getvariable('manifest_model')) <> getvariable('target'), FALSE) AS "wrong-model",
     talks AND (NOT ends_on_assistant OR (judged AND blank_answer AND NOT calls_tools)) AS "no-response",
     CASE WHEN talks AND judged AND NOT calls_tools THEN answer_chars + thinking_chars ELSE 2147483647 END
         AS "short-response",

@@ -4,26 +4,25 @@ In two steps, as the family may have to be found in the data: `read_contract` gi
 contract. What a file does not say is as shipped, so a contract never loses a rule by leaving it out.
 """
 
-import hashlib
-import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import yaml
 
-from dflash_guard.contract.catalog import ALIASES, CATALOG_VERSION, MODES, PLACEHOLDER_SOURCES, ROLES, STAGES, rules_for
+from dflash_guard.contract.catalog import ALIASES, MODES, PLACEHOLDER_SOURCES, ROLES, STAGES, rules_for
 from dflash_guard.contract.family import DEFAULT_FAMILY, load_family
 from dflash_guard.contract.files import Place, Value, at_top, find, is_file_name, known_names, nearest, read
 from dflash_guard.contract.model import Contract, Declaration, Family, Mode, RuleSetting, Stage
-from dflash_guard.contract.settings import Changes, at_least_as_strict, known_rule, refuse_ignored
+from dflash_guard.contract.settings import Changes, known_rule, refuse_ignored
+from dflash_guard.contract.terms import digest_of
 from dflash_guard.errors import UsageError
 
-__all__ = ["KEYS", "Draft", "at_least_as_strict", "digest_of", "load_contract", "read_contract", "stage_of"]
+__all__ = ["KEYS", "Draft", "load_contract", "read_contract", "stage_of"]
 
 KEYS: Final = (
     "name",
@@ -32,6 +31,7 @@ KEYS: Final = (
     "mode",
     "family",
     "target",
+    "upstream",
     "sources",
     "mix",
     "source",
@@ -58,7 +58,7 @@ class Draft:
     """A contract before its family is known.
 
     Attributes:
-        name, path, stage, mode, sources, mix, source, id, target, aliases: As in `Contract`.
+        name, path, stage, mode, sources, mix, source, id, target, upstream, aliases: As in `Contract`.
         mode_from: Who said the mode: `option`, `contract` or `default`.
         family: The family that option or contract name; None where neither does.
         family_from: Who said the family: `option` or `contract`, "" where neither did.
@@ -80,6 +80,7 @@ class Draft:
     source: Declaration | None
     id: Declaration | None
     target: str
+    upstream: Literal["required", "optional"]
     aliases: Mapping[str, str]
 
     @property
@@ -123,6 +124,7 @@ class Draft:
             source=self.source,
             id=self.id,
             target=self.target,
+            upstream=self.upstream,
             aliases=self.aliases,
             family_from=family_from,
             mode_from=self.mode_from,
@@ -199,6 +201,7 @@ def read_contract(
         source=merged.source,
         id=merged.id,
         target=merged.target,
+        upstream=merged.upstream,
         aliases=MappingProxyType(merged.aliases),
     )
 
@@ -223,35 +226,6 @@ def stage_of(name: str | None, stage: Stage | None = None) -> Stage:
                 raise said.place.wrong(f"there is no stage {word!r}", nearest(word, STAGES))
             return found
     raise Place(str(layers[-1][0])).wrong("no stage is named", "add --stage, or `stage:` to the file.")
-
-
-def digest_of(contract: Contract) -> str:
-    """The digest of a contract in force: equal for all that judges alike, however it is written.
-
-    Covers rules, sources, mix, declarations, target, mode, stage, family, aliases and the catalog's version; not
-    names, paths, or what an ignored rule would have been.
-    """
-    effective = {
-        "catalog": CATALOG_VERSION,
-        "stage": contract.stage,
-        "mode": contract.mode,
-        "family": {name: getattr(contract.family, name) for name in Family.__dataclass_fields__},
-        "rules": {name: _meaning(setting) for name, setting in contract.rules.items()},
-        "sources": None if contract.sources is None else sorted(contract.sources),
-        "mix": dict(contract.mix) if contract.mix else None,
-        "source": asdict(contract.source) if contract.source else None,
-        "id": asdict(contract.id) if contract.id else None,
-        "target": contract.target,
-        "aliases": dict(contract.aliases or {}),
-    }
-    canonical = json.dumps(effective, sort_keys=True, separators=(",", ":"), allow_nan=False, default=dict)
-    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
-
-
-def _meaning(setting: RuleSetting) -> dict[str, Any]:
-    if setting.ignored:
-        return {"ignored": True}
-    return {"level": setting.level, "tolerance": setting.tolerance, "bound": dict(setting.bound)}
 
 
 def _mode(word: str) -> Mode:
@@ -301,6 +275,7 @@ class _Merged:
         self.mode = ""
         self.family: Family | None = None
         self.target = ""
+        self.upstream: Literal["required", "optional"] = "optional"
         self.sources: tuple[str, ...] | None = None
         self.mix: Mapping[str, tuple[float, float]] | None = None
         self.source: Declaration | None = None
@@ -405,6 +380,10 @@ def _take_mode(said: Value) -> str:
     return said.word(MODES)
 
 
+def _take_upstream(said: Value) -> str:
+    return said.word(("required", "optional"))
+
+
 def _take_sources(said: Value) -> tuple[str, ...]:
     names = [_source_name(each) for each in said.items()]
     if not names:
@@ -493,6 +472,7 @@ def _re2_problem(pattern: str) -> str:
 _TAKERS: Final[Mapping[str, Any]] = {
     "mode": _take_mode,
     "target": Value.text,
+    "upstream": _take_upstream,
     "sources": _take_sources,
     "mix": _take_mix,
     "source": _take_source,
@@ -501,6 +481,7 @@ _TAKERS: Final[Mapping[str, Any]] = {
 _NOTHING: Final[Mapping[str, Any]] = {
     "mode": "",
     "target": "",
+    "upstream": "optional",
     "sources": None,
     "mix": None,
     "source": None,

@@ -108,6 +108,7 @@ class Contract:
         mix: Expected share per source as (min, max); empty where none is declared.
         source, id: Declared provenance, None where rows must carry it themselves.
         target: Name of the target model; "" where the contract names none.
+        upstream: `required` where a gate opens only if the chain of verdicts reaches raw prompts.
         aliases: Role alias → role.
         family_from, mode_from: Who named them: `option`, `contract`, `data` or `default`.
     """
@@ -124,6 +125,7 @@ class Contract:
     source: Declaration | None = None
     id: Declaration | None = None
     target: str = ""
+    upstream: Literal["required", "optional"] = "optional"
     aliases: Mapping[str, str] | None = None
     family_from: str = "option"
     mode_from: str = "option"

@@ -97,15 +97,21 @@ def _polars_type(of: pa.DataType) -> "pl.DataType | type[pl.DataType]":
 
 
 def prepare(
-    connection: duckdb.DuckDBPyConnection, contract: Contract, *, manifest_generator: bool, upstream: bool = False
+    connection: duckdb.DuckDBPyConnection,
+    contract: Contract,
+    *,
+    generator: Mapping[str, Any] | None = None,
+    upstream: bool = False,
+    prompts: bool = False,
 ) -> None:
     """Make the view `judged` out of `facts`, and what details need, on a connection.
 
     Args:
         connection: One that has `facts` and the macros of `json.sql` (and `upstream`, for cross-stage rules).
         contract: The effective contract.
-        manifest_generator: Whether the data set's manifest says who made its rows.
+        generator: Who made the rows, by the data set's manifest.
         upstream: Whether there is an upstream to compare with.
+        prompts: Whether `prompts_here` says which prompt each token row has.
     """
     bounds = {
         f"{name}.{field}": float(value)
@@ -119,7 +125,10 @@ def prepare(
     )
     connection.execute("SET VARIABLE mode = ?", [contract.mode])
     connection.execute("SET VARIABLE target = ?", [contract.target])
-    connection.execute("SET VARIABLE manifest_generator = ?", [manifest_generator])
+    said = generator or {}
+    whole = all(said.get(key) for key in ("model", "sampling", "chat_template_sha256"))
+    connection.execute("SET VARIABLE manifest_generator = ?", [whole])
+    connection.execute("SET VARIABLE manifest_model = ?", [said.get("model")])
     package = "dflash_guard.contract"
     connection.execute(sql("judged.sql", package))
     if contract.stage != "tokenized":
@@ -128,6 +137,9 @@ def prepare(
     if upstream:
         connection.execute("ALTER VIEW judged RENAME TO judged_alone")
         connection.execute(sql(f"judged_{contract.stage}_upstream.sql", package))
+    if prompts:
+        connection.execute("ALTER VIEW judged RENAME TO judged_unprompted")
+        connection.execute(sql("judged_tokenized_prompts.sql", package))
 
 
 def judge_rows(connection: duckdb.DuckDBPyConnection, contract: Contract) -> dict[str, int]:

@@ -246,6 +246,25 @@ TOKEN_RULES: Final = (
         f"here: {_row([*_HEAD, *_ANSWER, _END, 198], range(12, 15))}",
     ),
     Rule(
+        name="changed-response",
+        table="tokens",
+        scope="cross",
+        stages=_TOKENIZED,
+        needs="the upstream completions (`--upstream DATA`, or the parent in the manifest)",
+        fact="sample_id, turn, response_tokens",
+        example_stage="tokenized",
+        says="What a row supervises can have come from the response that its id has upstream: no more tokens than that "
+        "text has bytes, and the markup's.",
+        why="Ninety supervised tokens do not come from a response of three characters. Whoever wrote these rows read "
+        "another file than the one named, and nothing that is known of that file holds for them.",
+        fix="Name the data set that was tokenized with `--upstream`, or tokenize again from the one that is named.",
+        passing='upstream: {"id": "a", "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", '
+        f'"reasoning_content": "2+2=4", "content": "Four."}}]}}\nhere: {_GOOD}',
+        failing='upstream: {"id": "a", "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", '
+        '"content": "4"}]}\n'
+        f"here: {_row([*_HEAD, *([16, 220] * 16), _END, 198], range(12, 45))}",
+    ),
+    Rule(
         name="lossy-thinking",
         table="tokens",
         scope="cross",

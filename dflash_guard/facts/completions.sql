@@ -54,6 +54,8 @@ SELECT
         WHEN judged AND is_error_body(answer_text) THEN 'an error body stands as the text: ' || answer_text[:60]
     END AS failure,
     CASE WHEN is_given(r.generator) THEN coalesce(r.generator ->> '$.model', '') END AS generator_model,
+    CASE WHEN is_given(r.generator) THEN r.generator ->> '$.chat_template_sha256' END AS generator_template,
+    CASE WHEN is_given(r.generator) THEN r.generator ->> '$.tokenizer_sha256' END AS generator_tokenizer,
     is_given(r.generator) AND generator_is_whole(r.generator) AS has_generator,
     try_cast(r.usage ->> '$.completion_tokens' AS BIGINT) AS completion_tokens,
     CASE WHEN judged AND may_loop(answer_text) THEN answer_text END AS loop_answer,

@@ -1,8 +1,9 @@
 """The rows of a data set as they stand in the shards, as an Arrow stream that SQL can read again and again."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from dflash_guard.facts.columns import Columns
@@ -10,7 +11,7 @@ from dflash_guard.shards.columnar import FAULT_COLUMN
 from dflash_guard.shards.model import Batch, Shard
 from dflash_guard.shards.reader import ShardReader
 
-__all__ = ["RowStream"]
+__all__ = ["RowStream", "json_rows"]
 
 _PEEK = 1_000  # rows of text whose keys become columns
 _PLACE = [pa.field("shard", pa.string()), pa.field("row", pa.int64())]
@@ -73,6 +74,22 @@ class RowStream:
                     found = rows.column(field.name) if field.name in names else pa.nulls(count, field.type)
                     place[field.name] = found if found.type.equals(field.type) else found.cast(field.type)
         return pa.record_batch([place[field.name] for field in self.schema], schema=self.schema)
+
+
+def json_rows(shard: Shard, rows: Collection[int]) -> Iterator[str | None]:
+    """The rows at some places of a shard as JSON text, in order; None where a row is no JSON that can be read."""
+    columns = Columns()
+    wanted = np.array(sorted(rows), np.int64)
+    with ShardReader(shard) as reader:
+        for batch in reader:
+            here = wanted[(wanted >= batch.first_row) & (wanted < batch.first_row + batch.rows.num_rows)]
+            if len(here):
+                found = batch.rows.take(pa.array(here - batch.first_row))
+                texts = columns.to_text(found) if batch.kind == "columns" else found
+                for text, fault in zip(
+                    texts.column("text").to_pylist(), texts.column("fault").to_pylist(), strict=True
+                ):
+                    yield text if fault in {None, "duplicate-key"} else None
 
 
 def _peek(shards: Sequence[Shard]) -> tuple[set[str], dict[str, bool], list[pa.Field]]:

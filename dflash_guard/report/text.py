@@ -21,7 +21,12 @@ BOLD, DIM, RED, YELLOW, GREEN = "1", "2", "31", "33", "32"
 HUES = {"pass": GREEN, "fail": RED, "error": RED}
 LEFT_OUT = 10  # files named
 GAP = "  "
-FROM = {"contract": " (by the contract)", "data": " (found in the data)", "default": " (by default)"}  # not options
+FROM = {  # what no option named
+    "contract": " (by the contract)",
+    "manifest": " (by the manifest)",
+    "data": " (found in the data)",
+    "default": " (by default)",
+}
 
 
 def pieces(verdict: Verdict, style: Style) -> Iterator[str]:

@@ -4,9 +4,10 @@ Bytes and formats only; nothing here knows what a row means.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import pyarrow as pa
+if TYPE_CHECKING:  # a gate lists shards without reading a row
+    import pyarrow as pa
 
 __all__ = ["Batch", "LeftOut", "Listing", "Seal", "Shard", "ShardFault"]
 
@@ -75,7 +76,7 @@ class Batch:
 
     kind: Kind
     first_row: int
-    rows: pa.RecordBatch
+    rows: "pa.RecordBatch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +100,4 @@ class Seal:
     format: Format
     compression: str = ""
     faults: tuple[ShardFault, ...] = ()
-    schema: pa.Schema | None = field(default=None, compare=False)
+    schema: "pa.Schema | None" = field(default=None, compare=False)

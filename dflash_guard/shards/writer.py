@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from dflash_guard.errors import JudgeError
 
-__all__ = ["make_folder", "publish", "temporary_name", "whole_file", "whole_path", "write_whole"]
+__all__ = ["make_folder", "publish", "sync_tree", "temporary_name", "whole_file", "whole_path", "write_whole"]
 
 
 def make_folder(path: Path) -> None:
@@ -69,6 +69,12 @@ def publish(temporary: Path, path: Path) -> None:
     _sync(temporary)
     temporary.replace(path)
     _sync(path.parent)
+
+
+def sync_tree(folder: Path) -> None:
+    """Bring all that is in a folder to the disk, before the folder gets its name."""
+    for each in [*folder.rglob("*"), folder]:
+        _sync(each)
 
 
 def _sync(path: Path) -> None:

@@ -17,7 +17,7 @@ from dflash_guard.verdict.autopsy import Autopsy, examine
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.model import Verdict
 from dflash_guard.verdict.recall import recall
-from dflash_guard.verdict.record import fresh_record, is_as_written
+from dflash_guard.verdict.record import fresh_record
 
 __all__ = ["Examined", "autopsy", "verdict_of"]
 
@@ -66,7 +66,7 @@ def verdict_of(opened: Opened, reading: Reading) -> Iterator[Verdict]:
     """The verdict of a data set that is open: the one in its guard folder, where it is fresh, else judged for now."""
     contract, shards = opened.contract, opened.listing.shards
     record = fresh_record(opened.folder, contract, shards)
-    if record is not None and is_as_written(opened.folder, record.evidence["failures"]):
+    if record is not None:
         left_out = opened.listing.left_out
         yield recall(record, contract, opened.folder, shards=shards, left_out=left_out, data=opened.data)
         return

@@ -6,91 +6,94 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
 from dflash_guard.contract.catalog import CATALOG
 from dflash_guard.contract.gx_process import GxProcess
-from dflash_guard.contract.load import Draft, load_contract
 from dflash_guard.contract.model import Contract
 from dflash_guard.contract.rows import import_pandera
 from dflash_guard.errors import ExitCode, NothingToJudgeError, UsageError
 from dflash_guard.facts.samples import read_samples
 from dflash_guard.facts.scan import Scan
 from dflash_guard.profile.model import Distribution
-from dflash_guard.shards.location import find_shards
 from dflash_guard.shards.model import LeftOut, Shard
 from dflash_guard.shards.writer import whole_path
+from dflash_guard.verbs.asked import Asked
 from dflash_guard.verbs.opening import resolve, say_empty, scan_data
+from dflash_guard.verbs.upstream import Upstream, look_upstream
+from dflash_guard.verbs.whole import judge_whole
+from dflash_guard.verdict.chain import copy_verdicts
 from dflash_guard.verdict.distribution import Outcome, judge_distribution, say_response
 from dflash_guard.verdict.failures import FAILURES, Failures
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.judgement import Judgement, RowCounts
+from dflash_guard.verdict.manifest import Manifest, tool_version
 from dflash_guard.verdict.model import Counts, RuleResult, Verdict
-from dflash_guard.verdict.record import passed_rows
-from dflash_guard.verdict.statement import statement_of, write_statement
+from dflash_guard.verdict.record import Evidence, is_as_written
+from dflash_guard.verdict.statement import statement_of, write_verdict
 
 __all__ = ["judge", "judge_scan"]
 
+NO_UPSTREAM: Final = Upstream()
+
 
 def judge(
-    data: Sequence[str | Path],
-    draft: Draft,
+    asked: Asked,
     gx: GxProcess | None,
     *,
     started: datetime,
-    upstream: str | None,
-    out: str | Path | None,
     jobs: int | None,
     memory_limit: str | None,
-    fail_on: str,
-    redact: bool,
     progress: Callable[[int], None],
 ) -> Verdict:
     """Judge a data set by a contract that was read.
 
     Args:
-        data: Files, folders or globs.
-        draft: The contract, its family perhaps still to be found in the data.
+        asked: The data set, and how it is to be judged.
         gx: The process of Great Expectations; None where no distribution rule is in force.
         started: When the command began.
-        upstream: As in `check`, like all that follow.
-        out: The guard folder.
-        jobs: Threads.
+        jobs: Threads; all cores by default.
         memory_limit: For the engine.
-        fail_on: The least level that fails the data set.
-        redact: Whether sample text is kept out.
         progress: Told the bytes that were read.
 
     Raises:
         GuardError: As `check` does.
     """
-    listing = find_shards(data)
-    contract = resolve(draft, listing)
-    folder = GuardFolder.locate(data, out)
+    listing, folder, manifest = asked.listing, asked.folder, asked.manifest
+    contract = resolve(asked.draft, listing)
     threading.Thread(target=import_pandera, daemon=True).start()  # it takes half a second; the scan leaves room
     scan = scan_data(listing.shards, contract, folder, jobs=jobs, memory_limit=memory_limit, progress=progress)
+    if manifest is not None and (why := manifest.why_other(scan.seals)) is not None:
+        raise UsageError(
+            f"{folder.manifest} is of other shards: {why}.",
+            hint="let its stage write the data set again, or remove the manifest.",
+        )
+    upstream = look_upstream(asked.upstream, manifest, contract, jobs=jobs, memory_limit=memory_limit)
+    copy_verdicts(folder, upstream.parents)
     verdict = judge_scan(
         scan,
         contract,
         folder,
         gx,
-        data=data,
+        data=asked.data,
         left_out=listing.left_out,
-        started=started,
+        manifest=manifest,
         upstream=upstream,
+        started=started,
         jobs=jobs,
         memory_limit=memory_limit,
-        fail_on=fail_on,
-        redact=redact,
+        fail_on=asked.fail_on,
+        redact=asked.redact,
     )
     failures = verdict.found.source
     if not isinstance(failures, Path):
         raise TypeError(failures)
-    write_statement(folder.verdict(draft.stage), statement_of(verdict, {"failures": failures}))
+    write_verdict(folder, contract.stage, statement_of(verdict, {"failures": failures}), asked.signer)
     return verdict
 
 
@@ -102,8 +105,9 @@ def judge_scan(
     *,
     data: Sequence[str | Path],
     left_out: tuple[LeftOut, ...] = (),
+    manifest: Manifest | None = None,
+    upstream: Upstream = NO_UPSTREAM,
     started: datetime,
-    upstream: str | None = None,
     jobs: int | None = None,
     memory_limit: str | None = None,
     fail_on: str = "error",
@@ -118,8 +122,9 @@ def judge_scan(
         gx: The process of Great Expectations; None where no distribution rule is in force.
         data: As given.
         left_out: Files that are no shards.
+        manifest: What the data set's maker says of it.
+        upstream: The data set behind it.
         started: When the judgement began.
-        upstream: As in `check`, like all that follow.
         jobs: Threads.
         memory_limit: For the engine.
         fail_on: The least level that fails the data set.
@@ -135,20 +140,19 @@ def judge_scan(
         judgement = stack.enter_context(
             Judgement(scan, contract, scratch=folder.scratch(run_id), jobs=jobs, memory_limit=memory_limit)
         )
-        if upstream is not None and contract.stage != "prompts":
-            judgement.compare_with(_scan_upstream(upstream, contract, jobs, memory_limit))
+        if upstream.scan is not None:
+            judgement.compare_with(upstream.scan, prompts=_prompts_of(manifest, folder))
         whole = _WholeJudgement(contract, judgement.measure_whole() if gx is not None else None, gx)
-        counts = judgement.judge(manifest_generator=False)
-        accounts = _account(upstream, contract, judgement)
-        outcomes = whole.outcomes([] if redact else shards)
-        said = _said_of_the_whole(accounts, outcomes)
+        counts = judgement.judge(generator=manifest.generator if manifest is not None else None)
+        outcomes = {**whole.outcomes([] if redact else shards), **judge_whole(contract, judgement, manifest, upstream)}
+        said = {name: outcome.message for name, outcome in outcomes.items() if outcome.failed}
         broken = pa.concat_tables([_shard_failures(scan, contract), _as_failures(said, contract)])
         if not scan.rows and not any(level == "error" for level in broken["level"].to_pylist()):
             raise NothingToJudgeError(say_empty(shards), hint="check that the stage before has written its rows.")
         failures = folder.run(run_id) / "failures.parquet"
         with whole_path(failures) as temporary:
             judgement.write_failures(temporary, counts, broken, redact=redact)
-    rules = _results(contract, counts, broken, scan.rows, upstream, accounts, outcomes)
+    rules = _results(contract, counts, broken, scan.rows, upstream, outcomes)
     failed = any(r.failed and (r.level == "error" or fail_on == "warn") for r in rules)
     return Verdict(
         result="fail" if failed else "pass",
@@ -166,6 +170,8 @@ def judge_scan(
         ended=datetime.now(UTC),
         fail_on=fail_on,
         redacted=redact,
+        upstream=upstream.parents,
+        manifest=manifest.digest if manifest is not None else "",
     )
 
 
@@ -209,43 +215,13 @@ def _shard_failures(scan: Scan, contract: Contract) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=FAILURES)
 
 
-def _scan_upstream(upstream: str | Path, contract: Contract, jobs: int | None, memory_limit: str | None) -> Scan:
-    """The facts of the upstream data set, as completions: they hold the prompt of any conversation."""
-    shards = find_shards([upstream]).shards
-    reading = load_contract(None, stage="completions", family=contract.family.name)
-    folder = GuardFolder.locate([upstream])
-    scan = scan_data(shards, reading, folder, jobs=jobs, memory_limit=memory_limit)
-    if not any(scan.facts):
-        what = f"--upstream {upstream} holds no conversation that could be read."
-        raise UsageError(what, hint="name the prompts or completions that this data was made from.")
-    return scan
-
-
-@dataclass(frozen=True, slots=True)
-class _Accounts:
-    """Whether every row that passed upstream is here: None where nobody can tell."""
-
-    expected: int | None
-    found: int
-
-    @property
-    def failed(self) -> bool:
-        return self.expected is not None and self.expected != self.found
-
-
-def _account(upstream: str | None, contract: Contract, judgement: Judgement) -> _Accounts:
-    setting = contract.rules.get("unaccounted-rows")
-    if upstream is None or setting is None or setting.ignored:
-        return _Accounts(None, 0)
-    return _Accounts(passed_rows(GuardFolder.locate([upstream])), judgement.ids)
-
-
-def _said_of_the_whole(accounts: _Accounts, whole: Mapping[str, Outcome]) -> dict[str, str]:
-    """What is wrong with the data set as a whole, by rule."""
-    said = {name: outcome.message for name, outcome in whole.items() if outcome.failed}
-    if accounts.failed:
-        said["unaccounted-rows"] = f"{accounts.found:,} ids here, {accounts.expected:,} rows passed upstream"
-    return said
+def _prompts_of(manifest: Manifest | None, folder: GuardFolder) -> Path | None:
+    """The file that says which prompt each token row has, where a manifest has one that this DuckDB can compare."""
+    said = manifest.evidence.get("prompts") if manifest is not None else None
+    if said is None or said.get("duckdb") != tool_version("duckdb"):
+        return None
+    evidence = Evidence(said["path"], said["sha256"])
+    return folder.path / evidence.path if is_as_written(folder, evidence) else None
 
 
 def _as_failures(said: Mapping[str, str], contract: Contract) -> pa.Table:
@@ -258,8 +234,7 @@ def _results(
     counts: RowCounts,
     broken: pa.Table,
     rows: int,
-    upstream: str | None,
-    accounts: _Accounts,
+    upstream: Upstream,
     whole: Mapping[str, Outcome],
 ) -> tuple[RuleResult, ...]:
     said = Counter(broken["rule"].to_pylist())
@@ -269,10 +244,7 @@ def _results(
             continue
         failing = counts.failing.get(name, 0) + said[name]
         outcome = whole.get(name, Outcome())
-        judged = (
-            name in counts.failing or name in whole or (name == "unaccounted-rows" and accounts.expected is not None)
-        )
-        told = judged or CATALOG[name].scope == "shard"
+        told = name in counts.failing or name in whole or CATALOG[name].scope == "shard"
         skipped = outcome.skipped if told else _why_skipped(name, rows, upstream)
         beyond = said[name] > 0 or counts.failing.get(name, 0) > setting.tolerance * rows
         results.append(
@@ -294,19 +266,15 @@ def _results(
 
 # Why a rule was not judged, where it is not for want of an upstream.
 _WITHOUT = {
-    "unaccounted-rows": "the upstream data set has no verdict",
     "wrong-model": "the contract names no target",
-    "tokenizer-mismatch": "no manifest records the digests",
-    "template-mismatch": "no manifest records the digests",
     "changed-prompt": "no manifest records the prompts",
     "lost-turns": "no manifest records the prompts",
 }
 
 
-def _why_skipped(name: str, rows: int, upstream: str | None) -> str:
-    rule = CATALOG[name]
+def _why_skipped(name: str, rows: int, upstream: Upstream) -> str:
     if not rows:
         return "no row could be read"
-    if upstream is None and (rule.scope == "cross" or name == "unaccounted-rows"):
-        return "no upstream was given"
+    if upstream.why_not and CATALOG[name].scope == "cross":
+        return upstream.why_not
     return _WITHOUT.get(name, "not judged by this version")

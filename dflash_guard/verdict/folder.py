@@ -36,6 +36,23 @@ class GuardFolder:
             return cls(beside)
         return cls(_state_folder(data))
 
+    @classmethod
+    def find(cls, data: Sequence[str | Path], out: str | Path | None = None) -> "GuardFolder":
+        """Find the folder that was written: beside the data even where that can't be written any more.
+
+        Args:
+            data: As given.
+            out: A folder named by hand, which wins.
+        """
+        if out is None and len(data) == 1 and (beside := _beside(Path(data[0]))) is not None and beside.is_dir():
+            return cls(beside)
+        return cls.locate(data, out)
+
+    @property
+    def manifest(self) -> Path:
+        """The manifest, where a stage wrote the data."""
+        return self.path / "manifest.json"
+
     @property
     def facts(self) -> Path:
         """Where facts files go."""
@@ -48,6 +65,14 @@ class GuardFolder:
     def verdict(self, stage: str) -> Path:
         """The verdict file of a stage."""
         return self.path / f"{stage}.verdict.json"
+
+    def upstream(self, digest: str) -> Path:
+        """The copy of an upstream verdict, by the sha256 of its bytes."""
+        return self.path / "upstream" / f"{digest}.verdict.json"
+
+    def envelope(self, stage: str) -> Path:
+        """The signed envelope of a stage's verdict."""
+        return self.path / f"{stage}.verdict.dsse.json"
 
     def scratch(self, run_id: str) -> Path:
         """A folder for what does not fit in memory; gone after the run."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -54,7 +54,7 @@ class Judgement:
         self.contract = contract
         self.connection = open_facts(scan, scratch=scratch, jobs=jobs, memory_limit=memory_limit)
         self.has_rows = any(scan.facts)
-        self._upstream = False
+        self._upstream = self._prompts = False
         self._ordered = True  # whether rows come out of `judged` in the order of the data
         if self.has_rows:
             self._read()
@@ -86,24 +86,39 @@ class Judgement:
         self.connection.execute(_sql("earlier.sql").replace("earlier_rows", table).replace("key_of_row", key))
         return bool(self._one(f"SELECT count(*) FROM {table}"))  # noqa: S608 - one of ours
 
-    def compare_with(self, upstream: Scan) -> None:
-        """Let cross-stage rules be judged against an upstream data set, scanned as completions."""
+    def compare_with(self, upstream: Scan, *, prompts: Path | None = None) -> None:
+        """Let cross-stage rules be judged against an upstream data set.
+
+        Args:
+            upstream: It, scanned as completions.
+            prompts: A Parquet file that says which prompt each token row has: id, turn, prompt_trail, tools_digest,
+                user_turns, ended_early.
+        """
         files = [path for path in upstream.facts if path]
         if files and self.has_rows:
             self.connection.execute("SET VARIABLE upstream_files = ?", [files])
             self.connection.execute(_sql("upstream.sql"))
-            self._upstream = True
+            if prompts is not None:
+                self.connection.read_parquet(str(prompts)).create_view("prompts_here")
+            self._upstream, self._prompts = True, prompts is not None
             self._ordered = False
 
-    def judge(self, *, manifest_generator: bool) -> RowCounts:
+    def upstream_values(self, column: str) -> list[str]:
+        """The distinct values of a column of upstream's facts, nulls left out."""
+        if not self._upstream:
+            return []
+        query = f"SELECT DISTINCT {column} FROM read_parquet(getvariable('upstream_files')) WHERE {column} IS NOT NULL"  # noqa: S608
+        return [str(value) for (value,) in self.connection.execute(query).fetchall()]
+
+    def judge(self, *, generator: Mapping[str, Any] | None = None) -> RowCounts:
         """Run the row rules.
 
         Args:
-            manifest_generator: Whether the data set's manifest says who made its rows.
+            generator: Who made the rows, by the data set's manifest.
         """
         if not self.has_rows:
             return RowCounts({}, 0, 0, 0)
-        prepare(self.connection, self.contract, manifest_generator=manifest_generator, upstream=self._upstream)
+        prepare(self.connection, self.contract, generator=generator, upstream=self._upstream, prompts=self._prompts)
         failing = judge_rows(self.connection, self.contract)
         conditions = self._conditions([name for name, count in failing.items() if count])
         rows = self.rows

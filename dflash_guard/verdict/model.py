@@ -1,7 +1,7 @@
 """What a judgement says: the verdict of one `check`, as data. Reports print it; they compute nothing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # a gate reads verdicts without what their rows are made of
     from dflash_guard.shards.model import LeftOut, Seal
     from dflash_guard.verdict.failures import Failures
 
-__all__ = ["Counts", "RuleResult", "Verdict"]
+__all__ = ["Counts", "Parent", "RuleResult", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,49 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class Parent:
+    """A data set that another was made from, or compared with, as it was then.
+
+    Attributes:
+        data: Absolute paths, as given.
+        folder: Its guard folder.
+        stage: The stage that its verdict is of; "" without a verdict.
+        verdict: sha256 of its verdict file, of which a copy lies in `upstream/`; "" without a verdict.
+        shards: The sha256 of its shards, in order.
+    """
+
+    data: tuple[str, ...]
+    folder: str
+    stage: str
+    verdict: str
+    shards: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Its paths, for people."""
+        return ", ".join(self.data)
+
+    def as_json(self) -> dict[str, Any]:
+        """As it stands in records."""
+        return {**asdict(self), "data": list(self.data), "shards": list(self.shards)}
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> "Parent":
+        """Read it back.
+
+        Raises:
+            KeyError, TypeError: It is no such record.
+        """
+        return cls(
+            tuple(map(str, said["data"])),
+            str(said["folder"]),
+            str(said["stage"]),
+            str(said["verdict"]),
+            tuple(map(str, said["shards"])),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The judgement of one data set at one stage.
 
@@ -72,6 +115,8 @@ class Verdict:
         started, ended: UTC.
         fail_on: The least level that fails the data set: `error` or `warn`.
         redacted: Whether sample text was kept out of failures and messages.
+        upstream: The data sets that this one was compared with, or says it was made from.
+        manifest: sha256 of the data set's manifest, "" without one.
     """
 
     result: Literal["pass", "fail", "error"]
@@ -89,6 +134,8 @@ class Verdict:
     ended: datetime
     fail_on: str = "error"
     redacted: bool = False
+    upstream: tuple[Parent, ...] = ()
+    manifest: str = ""
 
     @property
     def passed(self) -> bool:

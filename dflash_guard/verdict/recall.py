@@ -43,7 +43,7 @@ def recall(
         rules=record.rules,
         found=Failures(folder.path / record.evidence["failures"].path),
         seals=tuple(
-            Seal(shard, was.sha256, was.size, was.rows, was.format)  # type: ignore[arg-type]
+            Seal(shard, was.sha256, was.size, was.rows, was.format, was.compression)  # type: ignore[arg-type]
             for shard, was in zip(shards, record.shards, strict=True)
         ),
         left_out=left_out,
@@ -54,4 +54,6 @@ def recall(
         ended=datetime.now(UTC) if started else record.ended,
         fail_on=record.fail_on,
         redacted=record.redacted,
+        upstream=record.upstream,
+        manifest=record.manifest,
     )

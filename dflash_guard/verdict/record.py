@@ -8,9 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dflash_guard.contract.model import RuleSetting
 from dflash_guard.errors import GateError
+from dflash_guard.verdict.canonical import canonical, canonical_digest
 from dflash_guard.verdict.folder import GuardFolder
-from dflash_guard.verdict.model import Counts, RuleResult
+from dflash_guard.verdict.model import Counts, Parent, RuleResult
 
 if TYPE_CHECKING:
     from dflash_guard.contract.model import Contract
@@ -25,8 +27,8 @@ __all__ = [
     "fresh_record",
     "is_as_written",
     "known_shards",
-    "passed_rows",
     "read_record",
+    "record_of",
 ]
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -54,6 +56,7 @@ class ShardRecord:
     size: int
     rows: int
     format: str
+    compression: str
     mtime_ns: int
     ctime_ns: int
     inode: int
@@ -79,13 +82,16 @@ class Record:
         path: The file.
         digest: sha256 of its bytes.
         result, exit_code, stage, mode, family, contract_name, contract_digest, counts, rules: As judged.
+        terms: What the contract asked beside its rules; see `terms_of`.
         ignored: Rules that were left out.
         shards: In order.
         evidence: Files by what they hold.
         declared: What was declared of provenance.
-        upstream: What the data set was compared with, as written.
+        upstream: What the data set was compared with, or says it was made from.
+        manifest: sha256 of the data set's manifest, "" without one.
         fail_on: The least level that failed the data set.
         redacted: Whether details were kept out.
+        tools: Versions of what judged.
         started, ended: UTC.
     """
 
@@ -98,15 +104,18 @@ class Record:
     family: str
     contract_name: str
     contract_digest: str
+    terms: Mapping[str, Any]
     counts: Counts
     rules: tuple[RuleResult, ...]
     ignored: tuple[str, ...]
     shards: tuple[ShardRecord, ...]
     evidence: Mapping[str, Evidence]
     declared: Mapping[str, Mapping[str, str]]
-    upstream: tuple[Mapping[str, Any], ...]
+    upstream: tuple[Parent, ...]
+    manifest: str
     fail_on: str
     redacted: bool
+    tools: Mapping[str, str]
     started: datetime
     ended: datetime
 
@@ -114,6 +123,22 @@ class Record:
     def started_ns(self) -> int:
         """When the judgement began, in nanoseconds since the epoch."""
         return int(self.started.timestamp() * 1_000) * 1_000_000
+
+    def stands_for(self, shards: Sequence["Shard"]) -> bool:
+        """Whether shards as they are listed now can only be those that were judged, in the same order."""
+        return len(self.shards) == len(shards) and all(
+            was.name == shard.name and was.stands_for(shard, self.started_ns)
+            for was, shard in zip(self.shards, shards, strict=True)
+        )
+
+    @property
+    def settings(self) -> dict[str, RuleSetting]:
+        """How each rule was applied, ignored ones included."""
+        judged = {
+            each.rule: RuleSetting(each.rule, "error" if each.level == "error" else "warn", each.tolerance, each.bound)
+            for each in self.rules
+        }
+        return judged | {name: RuleSetting(name, "error", 0.0, {}, ignored=True) for name in self.ignored}
 
     @property
     def passed_rows(self) -> int:
@@ -137,7 +162,7 @@ def read_record(path: Path) -> Record | None:
         ) from error
     try:
         return _parse(path, data)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise GateError(
             f"the verdict {path} is damaged, or no verdict of this version.",
             hint="judge the data again: dflash-guard check.",
@@ -146,7 +171,14 @@ def read_record(path: Path) -> Record | None:
 
 def _parse(path: Path, data: bytes) -> Record:
     said = json.loads(data)
-    if said["_type"] != STATEMENT_TYPE or said["predicateType"] != PREDICATE_TYPE:
+    if canonical(said) != data:
+        raise ValueError
+    integrity = said["predicate"].pop("integrity")
+    if (
+        canonical_digest(said) != integrity
+        or said["_type"] != STATEMENT_TYPE
+        or said["predicateType"] != PREDICATE_TYPE
+    ):
         raise ValueError
     predicate = said["predicate"]
     pairs = list(zip(said["subject"], predicate["shards"], strict=True))
@@ -158,6 +190,9 @@ def _parse(path: Path, data: bytes) -> Record:
     ):
         raise ValueError
     counts = predicate["counts"]
+    rules = tuple(_rule(each) for each in predicate["rules"])
+    if predicate["result"] == "pass" and any(each.failed and each.level == "error" for each in rules):
+        raise ValueError
     return Record(
         path=path,
         digest=hashlib.sha256(data).hexdigest(),
@@ -168,17 +203,20 @@ def _parse(path: Path, data: bytes) -> Record:
         family=predicate["family"],
         contract_name=predicate["contract"]["name"],
         contract_digest=predicate["contract"]["digest"],
+        terms=predicate["contract"]["terms"],
         counts=Counts(
             counts["shards"], counts["rows"], counts["failedRows"], counts["warnedRows"], counts["quarantinedRows"]
         ),
-        rules=tuple(_rule(each) for each in predicate["rules"]),
+        rules=rules,
         ignored=tuple(predicate["ignored"]),
         shards=shards,
         evidence={name: _evidence(each) for name, each in predicate["evidence"].items()},
         declared=predicate["declared"],
-        upstream=tuple(predicate["upstream"]),
+        upstream=tuple(Parent.from_json(each) for each in predicate["upstream"]),
+        manifest=predicate["manifest"],
         fail_on=predicate["failOn"],
         redacted=bool(predicate["redacted"]),
+        tools=predicate["tools"],
         started=datetime.fromisoformat(predicate["startedOn"]),
         ended=datetime.fromisoformat(predicate["finishedOn"]),
     )
@@ -191,6 +229,7 @@ def _shard(said: Mapping[str, Any], sha256: str) -> ShardRecord:
         size=int(said["size"]),
         rows=int(said["rows"]),
         format=said["format"],
+        compression=said["compression"],
         mtime_ns=int(said["mtimeNs"]),
         ctime_ns=int(said["ctimeNs"]),
         inode=int(said["inode"]),
@@ -240,15 +279,19 @@ def known_shards(folder: GuardFolder, shards: Sequence["Shard"]) -> dict[int, st
 
 def fresh_record(folder: GuardFolder, contract: "Contract", shards: Sequence["Shard"]) -> Record | None:
     """The verdict of a contract's stage, where it is of this very contract and of shards that did not change since."""
+    record = record_of(folder, contract.stage, shards)
+    return record if record is not None and record.contract_digest == contract.digest else None
+
+
+def record_of(folder: GuardFolder, stage: str, shards: Sequence["Shard"]) -> Record | None:
+    """The verdict of a stage, where it is of shards that did not change since, and its evidence is as written."""
     try:
-        record = read_record(folder.verdict(contract.stage))
+        record = read_record(folder.verdict(stage))
     except GateError:
         return None
-    if record is None or record.contract_digest != contract.digest or len(record.shards) != len(shards):
+    if record is None or not record.stands_for(shards) or not is_as_written(folder, record.evidence["failures"]):
         return None
-    pairs = zip(record.shards, shards, strict=True)
-    same = all(was.name == shard.name and was.stands_for(shard, record.started_ns) for was, shard in pairs)
-    return record if same else None
+    return record
 
 
 def is_as_written(folder: GuardFolder, evidence: Evidence) -> bool:
@@ -258,16 +301,3 @@ def is_as_written(folder: GuardFolder, evidence: Evidence) -> bool:
             return hashlib.file_digest(file, "sha256").hexdigest() == evidence.sha256
     except OSError:
         return False
-
-
-def passed_rows(folder: GuardFolder) -> int | None:
-    """How many rows of a data set passed, by its verdict as text (completions before prompts); None without one.
-
-    Raises:
-        GateError: That verdict can't be read.
-    """
-    for stage in ("completions", "prompts"):
-        record = read_record(folder.verdict(stage))
-        if record is not None:
-            return record.passed_rows
-    return None

@@ -1,18 +1,21 @@
 """The verdict as a file: an in-toto Statement v1, canonical JSON, written whole."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from dflash_guard.contract.terms import terms_of
 from dflash_guard.shards.writer import write_whole
+from dflash_guard.verdict.canonical import canonical, canonical_digest
+from dflash_guard.verdict.folder import GuardFolder
+from dflash_guard.verdict.manifest import tool_version
 from dflash_guard.verdict.model import RuleResult, Verdict
 from dflash_guard.verdict.record import PREDICATE_TYPE, STATEMENT_TYPE
+from dflash_guard.verdict.signature import Signer
 
-__all__ = ["statement_of", "write_statement"]
+__all__ = ["statement_of", "write_verdict"]
 
 _TOOLS = ("dflash-guard", "duckdb", "pyarrow", "pandera", "polars", "great-expectations")
 
@@ -25,7 +28,7 @@ def statement_of(verdict: Verdict, files: Mapping[str, Path]) -> dict[str, Any]:
         files: Evidence files by name (`failures`, …), whose digests are bound in.
     """
     contract = verdict.contract
-    return {
+    statement: dict[str, Any] = {
         "_type": STATEMENT_TYPE,
         "predicateType": PREDICATE_TYPE,
         "subject": [{"name": seal.shard.name, "digest": {"sha256": seal.sha256}} for seal in verdict.seals],
@@ -35,7 +38,7 @@ def statement_of(verdict: Verdict, files: Mapping[str, Path]) -> dict[str, Any]:
             "stage": contract.stage,
             "mode": contract.mode,
             "family": contract.family.name,
-            "contract": {"name": contract.name, "digest": contract.digest},
+            "contract": {"name": contract.name, "digest": contract.digest, "terms": terms_of(contract)},
             "counts": {
                 "shards": verdict.counts.shards,
                 "rows": verdict.counts.rows,
@@ -51,6 +54,7 @@ def statement_of(verdict: Verdict, files: Mapping[str, Path]) -> dict[str, Any]:
                     "size": seal.size,
                     "rows": seal.rows,
                     "format": seal.format,
+                    "compression": seal.compression,
                     "mtimeNs": seal.shard.mtime_ns,
                     "ctimeNs": seal.shard.ctime_ns,
                     "inode": seal.shard.inode,
@@ -64,21 +68,28 @@ def statement_of(verdict: Verdict, files: Mapping[str, Path]) -> dict[str, Any]:
                 for what, said in (("source", contract.source), ("id", contract.id))
                 if said is not None
             },
-            "upstream": [],
+            "upstream": [parent.as_json() for parent in verdict.upstream],
+            "manifest": verdict.manifest,
             "failOn": verdict.fail_on,
             "redacted": verdict.redacted,
-            "tools": {name: _version(name) for name in _TOOLS},
+            "tools": {name: tool_version(name) for name in _TOOLS},
             "startedOn": _time(verdict.started),
             "finishedOn": _time(verdict.ended),
         },
     }
+    # Not a signature: it tells a verdict that was damaged, or edited without thought, from one that was written so.
+    statement["predicate"]["integrity"] = canonical_digest(statement)
+    return statement
 
 
-def write_statement(path: Path, statement: Mapping[str, Any]) -> None:
-    """Write a statement: sorted keys, no white space, one newline at the end; whole or not at all."""
-    write_whole(
-        path, (json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n").encode()
-    )
+def write_verdict(folder: GuardFolder, stage: str, statement: Mapping[str, Any], signer: Signer | None = None) -> None:
+    """Write a verdict as canonical JSON, whole or not at all; its signature first, as the verdict makes a run count."""
+    data = canonical(statement)
+    if signer is not None:
+        signer.sign(folder, stage, data)
+    write_whole(folder.verdict(stage), data)
+    if signer is None:
+        folder.envelope(stage).unlink(missing_ok=True)  # of a verdict that is no more
 
 
 def _rule(result: RuleResult) -> dict[str, Any]:
@@ -101,13 +112,6 @@ def _evidence(verdict: Verdict, path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"path": path.relative_to(verdict.folder).as_posix(), "sha256": digest}
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _time(moment: datetime) -> str:

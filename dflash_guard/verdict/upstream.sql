@@ -6,7 +6,8 @@ CREATE OR REPLACE TEMP TABLE upstream AS
 SELECT
     id,
     arg_min({prompt: prompt_trail, tools: tools_digest, user_turns: user_turns, thinking_turns: thinking_turns,
-        thinking_code: thinking_code, last_assistant: length(rtrim(code, 'sdut?-'))}, (file_index, row)) AS said
+        thinking_code: thinking_code, last_assistant: length(rtrim(code, 'sdut?-')),
+        said_chars: CASE WHEN judged AND NOT calls_tools THEN answer_chars + thinking_chars END}, (file_index, row)) AS said
 FROM (SELECT *, file_index FROM read_parquet(getvariable('upstream_files')))
 WHERE id IS NOT NULL AND is_readable(fault)
 GROUP BY id;

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from dflash_guard.contract.catalog import CATALOG, RULES, rules_for
 from dflash_guard.contract.family import detect_family, family_names, load_family
 from dflash_guard.contract.files import shipped_folder
-from dflash_guard.contract.load import at_least_as_strict
 from dflash_guard.contract.model import RuleSetting
+from dflash_guard.contract.settings import at_least_as_strict
 
 STAGES = ("prompts", "completions", "tokenized", "hidden_states")
 NAMES = [
@@ -78,6 +78,7 @@ NAMES = [
     "duplicate-end",
     "supervised-padding",
     "lost-thinking",
+    "changed-response",
     "lossy-thinking",
     "tokenizer-mismatch",
     "template-mismatch",

@@ -11,8 +11,9 @@ from dflash_guard.contract import files
 from dflash_guard.contract.catalog import ALIASES, RULES, rules_for
 from dflash_guard.contract.family import DEFAULT_FAMILY, detect_family, family_names, load_family
 from dflash_guard.contract.files import shipped_folder
-from dflash_guard.contract.load import at_least_as_strict, load_contract, read_contract
+from dflash_guard.contract.load import load_contract, read_contract
 from dflash_guard.contract.model import Declaration, RuleSetting
+from dflash_guard.contract.settings import at_least_as_strict
 from dflash_guard.errors import ContractError, UsageError
 
 QWEN3, QWEN3_5 = load_family("qwen3"), load_family("qwen3_5")

@@ -1,0 +1,202 @@
+"""One shard divided in two of the same format: its rows by a mask, unchanged to the byte or the value."""
+
+import gzip
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Final, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from dflash_guard.errors import UsageError
+from dflash_guard.shards.model import Seal
+from dflash_guard.shards.reader import ShardReader
+
+__all__ = ["Mask", "divide"]
+
+Mask = npt.NDArray[np.bool_]
+
+_BLOCK: Final = 8 << 20
+_BATCH_ROWS: Final = 4096
+_GROUP: Final = 64 << 20  # bytes of a Parquet row group, before compression
+
+
+def divide(
+    seal: Seal, passes: Mask, lines: npt.NDArray[np.int64] | None, outputs: tuple[Path | None, Path | None]
+) -> None:
+    """Write the rows of a sound shard to two files; one that gets no row is not made.
+
+    Args:
+        seal: The shard as it was read: format, compression by content, and rows.
+        passes: For each row, whether it goes to the first file.
+        lines: For JSONL, the 1-based line of each row.
+        outputs: The two files; rows that would go to None are left out.
+
+    Raises:
+        UsageError: A row that is to be written is no JSON, and stands in a JSON array.
+    """
+    wanted = [(path, kept) for path, kept in zip(outputs, (passes, ~passes), strict=True) if path and kept.any()]
+    for path, _ in wanted:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    if seal.format == "jsonl":
+        _divide_lines(seal, lines if lines is not None else np.arange(1, len(passes) + 1), wanted)
+    elif seal.format == "json-array":
+        _divide_array(seal, wanted)
+    else:
+        _divide_columns(seal, wanted)
+
+
+def _divide_lines(seal: Seal, lines: npt.NDArray[np.int64], wanted: list[tuple[Path, Mask]]) -> None:
+    location = Path(seal.shard.location)
+    sinks = [(_writing(path, seal.compression), lines[kept]) for path, kept in wanted]
+    first = 1
+    with _reading(location, seal.compression) as source:
+        for block in _line_blocks(source):
+            data = np.frombuffer(block, np.uint8)
+            ends = np.flatnonzero(data == 10) + 1
+            starts = np.concatenate([[0], ends[:-1]])
+            numbers = np.arange(first, first + len(ends))
+            for sink, kept in sinks:
+                for begin, end in _runs(np.isin(numbers, kept, assume_unique=True)):
+                    sink.write(block[starts[begin] : ends[end - 1]])
+            first += len(ends)
+    for sink, _ in sinks:
+        sink.close()
+
+
+def _line_blocks(source: IO[bytes]) -> Iterator[bytes]:
+    """Blocks of whole lines; a last line without a newline gets one."""
+    carry = b""
+    while block := source.read(_BLOCK):
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield carry + block[:cut]
+            carry = block[cut:]
+        else:
+            carry += block
+    if carry:
+        yield carry + b"\n"
+
+
+def _runs(kept: Mask) -> Iterator[tuple[int, int]]:
+    """The runs of true values, as [begin, end)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]]).astype(np.int8)))
+    yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+
+
+def _reading(path: Path, compression: str) -> IO[bytes]:
+    if compression == "gzip":
+        return cast("IO[bytes]", gzip.open(path, "rb"))
+    if compression == "zstd":
+        return zstandard.ZstdDecompressor().stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
+    return path.open("rb")
+
+
+def _writing(path: Path, compression: str) -> IO[bytes]:
+    if compression == "gzip":
+        return cast("IO[bytes]", gzip.open(path, "wb", compresslevel=6))
+    if compression == "zstd":
+        return cast("IO[bytes]", zstandard.open(path, "wb"))
+    return path.open("wb")
+
+
+def _divide_array(seal: Seal, wanted: list[tuple[Path, Mask]]) -> None:
+    sinks = [(_writing(path, seal.compression), kept) for path, kept in wanted]
+    begun = [False] * len(sinks)
+    with ShardReader(seal.shard) as reader:
+        for batch in reader:
+            texts, faults = batch.rows.column("text"), batch.rows.column("fault")
+            for i, (sink, kept) in enumerate(sinks):
+                here = np.flatnonzero(kept[batch.first_row : batch.first_row + batch.rows.num_rows])
+                told = set(faults.take(pa.array(here)).to_pylist()) - {None, "duplicate-key"}
+                if told:
+                    raise UsageError(
+                        f"{seal.shard.name} holds elements that are no JSON, and can't be written to an array.",
+                        hint="leave --failed away, or convert the array to JSONL first.",
+                    )
+                said = texts.take(pa.array(here)).to_pylist()
+                if said:
+                    sink.write(((",\n" if begun[i] else "[\n") + ",\n".join(said)).encode())
+                    begun[i] = True
+    for sink, _ in sinks:
+        sink.write(b"\n]\n")
+        sink.close()
+
+
+class _Writer(Protocol):
+    def write_batch(self, batch: pa.RecordBatch) -> None: ...
+    def close(self) -> None: ...
+
+
+class _ParquetSink:
+    """Gathers batches into row groups of a sensible size: each write makes one."""
+
+    def __init__(self, path: Path, schema: pa.Schema, codec: str) -> None:
+        self._writer = pq.ParquetWriter(path, schema, compression=codec)
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = 0
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._size += batch.nbytes
+        if self._size >= _GROUP:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting))
+        self._waiting, self._size = [], 0
+
+
+def _divide_columns(seal: Seal, wanted: list[tuple[Path, Mask]]) -> None:
+    """Batches as they are stored, never decoded: dictionaries, extension types and metadata stay."""
+    with pa.OSFile(seal.shard.location) as file:
+        schema, batches, make = _source(seal, file)
+        sinks = [(make(path, schema), kept) for path, kept in wanted]
+        first = 0
+        for batch in batches:
+            for sink, kept in sinks:
+                here = kept[first : first + batch.num_rows]
+                if here.any():
+                    sink.write_batch(batch if here.all() else batch.filter(pa.array(here)))
+            first += batch.num_rows
+        for sink, _ in sinks:
+            sink.close()
+
+
+def _source(
+    seal: Seal, file: pa.NativeFile
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch], Callable[[Path, pa.Schema], _Writer]]:
+    """A columnar shard's schema and batches, and what makes a writer of its kind."""
+    if seal.format == "parquet":
+        parquet = pq.ParquetFile(file)
+        codec = (
+            parquet.metadata.row_group(0).column(0).compression.lower() if parquet.metadata.num_row_groups else "zstd"
+        )
+        codec = "none" if codec == "uncompressed" else codec
+        return (
+            parquet.schema_arrow,
+            (
+                batch
+                for group in range(parquet.num_row_groups)
+                for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[group])
+            ),
+            lambda path, schema: _ParquetSink(path, schema, codec),
+        )
+    if seal.format == "arrow-file":
+        reader = pa.ipc.open_file(file)
+        options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
+        return (
+            reader.schema,
+            (reader.get_batch(i) for i in range(reader.num_record_batches)),
+            lambda path, schema: pa.ipc.new_file(path, schema, options=options),
+        )
+    stream = pa.ipc.open_stream(file)
+    return stream.schema, iter(stream), pa.ipc.new_stream
