@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import IO, Final, Protocol, cast
 
@@ -50,21 +51,18 @@ def divide(
 
 
 def _divide_lines(seal: Seal, lines: npt.NDArray[np.int64], wanted: list[tuple[Path, Mask]]) -> None:
-    location = Path(seal.shard.location)
-    sinks = [(_writing(path, seal.compression), lines[kept]) for path, kept in wanted]
-    first = 1
-    with _reading(location, seal.compression) as source:
+    with ExitStack() as stack:
+        source = stack.enter_context(_reading(Path(seal.shard.location), seal.compression))
+        sinks = [(stack.enter_context(_writing(path, seal.compression)), lines[kept]) for path, kept in wanted]
+        first = 1
         for block in _line_blocks(source):
-            data = np.frombuffer(block, np.uint8)
-            ends = np.flatnonzero(data == 10) + 1
+            ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1
             starts = np.concatenate([[0], ends[:-1]])
             numbers = np.arange(first, first + len(ends))
             for sink, kept in sinks:
                 for begin, end in _runs(np.isin(numbers, kept, assume_unique=True)):
                     sink.write(block[starts[begin] : ends[end - 1]])
             first += len(ends)
-    for sink, _ in sinks:
-        sink.close()
 
 
 def _line_blocks(source: IO[bytes]) -> Iterator[bytes]:
@@ -104,26 +102,29 @@ def _writing(path: Path, compression: str) -> IO[bytes]:
 
 
 def _divide_array(seal: Seal, wanted: list[tuple[Path, Mask]]) -> None:
-    sinks = [(_writing(path, seal.compression), kept) for path, kept in wanted]
-    begun = [False] * len(sinks)
-    with ShardReader(seal.shard) as reader:
+    with ExitStack() as stack:
+        reader = stack.enter_context(ShardReader(seal.shard))
+        sinks = [(stack.enter_context(_writing(path, seal.compression)), kept) for path, kept in wanted]
+        opening = [b"[\n"] * len(sinks)
         for batch in reader:
-            texts, faults = batch.rows.column("text"), batch.rows.column("fault")
             for i, (sink, kept) in enumerate(sinks):
                 here = np.flatnonzero(kept[batch.first_row : batch.first_row + batch.rows.num_rows])
-                told = set(faults.take(pa.array(here)).to_pylist()) - {None, "duplicate-key"}
-                if told:
-                    raise UsageError(
-                        f"{seal.shard.name} holds elements that are no JSON, and can't be written to an array.",
-                        hint="leave --failed away, or convert the array to JSONL first.",
-                    )
-                said = texts.take(pa.array(here)).to_pylist()
-                if said:
-                    sink.write(((",\n" if begun[i] else "[\n") + ",\n".join(said)).encode())
-                    begun[i] = True
-    for sink, _ in sinks:
-        sink.write(b"\n]\n")
-        sink.close()
+                if len(here):
+                    said = _elements(seal, batch.rows.take(pa.array(here)))
+                    sink.write(opening[i] + ",\n".join(said).encode())
+                    opening[i] = b",\n"
+        for sink, _ in sinks:
+            sink.write(b"\n]\n")
+
+
+def _elements(seal: Seal, rows: pa.RecordBatch) -> list[str]:
+    if set(rows.column("fault").to_pylist()) - {None, "duplicate-key"}:
+        raise UsageError(
+            f"{seal.shard.name} holds elements that are no JSON, and can't be written to an array.",
+            hint="leave --failed away, or convert the array to JSONL first.",
+        )
+    said: list[str] = rows.column("text").to_pylist()
+    return said
 
 
 class _Writer(Protocol):
@@ -157,9 +158,10 @@ class _ParquetSink:
 
 def _divide_columns(seal: Seal, wanted: list[tuple[Path, Mask]]) -> None:
     """Batches as they are stored, never decoded: dictionaries, extension types and metadata stay."""
-    with pa.OSFile(seal.shard.location) as file:
+    with ExitStack() as stack:
+        file = stack.enter_context(pa.OSFile(seal.shard.location))
         schema, batches, make = _source(seal, file)
-        sinks = [(make(path, schema), kept) for path, kept in wanted]
+        sinks = [(stack.enter_context(closing(make(path, schema))), kept) for path, kept in wanted]
         first = 0
         for batch in batches:
             for sink, kept in sinks:
@@ -167,8 +169,6 @@ def _divide_columns(seal: Seal, wanted: list[tuple[Path, Mask]]) -> None:
                 if here.any():
                     sink.write_batch(batch if here.all() else batch.filter(pa.array(here)))
             first += batch.num_rows
-        for sink, _ in sinks:
-            sink.close()
 
 
 def _source(

@@ -1,8 +1,10 @@
 """Gated data: rows that passed, read from shards that are held against their verdict while they are read."""
 
+import copyreg
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,6 +19,14 @@ from dflash_guard.verbs.gate import Passage, gate
 from dflash_guard.verdict.identity import verify_shards
 
 __all__ = ["GatedBatch", "GatedData", "open_gated"]
+
+
+def _read_only(values: dict[str, Any]) -> MappingProxyType[str, Any]:
+    return MappingProxyType(values)
+
+
+# Data loaders hand what they read from to worker processes, and a contract's mappings are read-only.
+copyreg.pickle(MappingProxyType, lambda proxy: (_read_only, (dict(proxy),)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,7 +290,7 @@ class _Work:
     def _rows_of(self, files: Sequence[Path], root: Path, name: str) -> list[int]:
         """Rows of each file of a side: of a broken shard those that could be read."""
         if name == "regenerate":
-            return [sum(1 for _ in path.open("rb")) for path in files]
+            return [path.read_bytes().count(b"\n") for path in files]
         seals = {_safe(seal.shard.name): seal for seal in self.verdict.seals}
         counts = []
         for path in files:
