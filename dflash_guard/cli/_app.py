@@ -24,6 +24,8 @@ from dflash_guard.cli.explain import EPILOG as EXPLAIN
 from dflash_guard.cli.explain import explain
 from dflash_guard.cli.gate import EPILOG as GATE
 from dflash_guard.cli.gate import GateCommand, gate
+from dflash_guard.cli.lineage import EPILOG as LINEAGE
+from dflash_guard.cli.lineage import lineage
 from dflash_guard.cli.profile import EPILOG as PROFILE
 from dflash_guard.cli.profile import profile
 from dflash_guard.cli.report import EPILOG as REPORT
@@ -42,6 +44,7 @@ COMMANDS: tuple[tuple[Callable[..., int], str], ...] = (
     (check, CHECK),
     (gate, GATE),
     (split, SPLIT),
+    (lineage, LINEAGE),
     (profile, PROFILE),
     (autopsy, AUTOPSY),
     (report, REPORT),

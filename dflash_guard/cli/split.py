@@ -105,5 +105,7 @@ def split(
 
 
 def _say(what: str, rows: int, side: "Side | None") -> str:
-    where = f"→ {side.path} ({side.shards:,} shards)" if side is not None else "(not written)"
+    from dflash_guard.report._cells import count
+
+    where = f"→ {side.path} ({count(side.shards, 'shard')})" if side is not None else "(not written)"
     return f"{what:<14} {rows:>12,} rows  {where}"

@@ -1,6 +1,6 @@
 """A page of HTML that needs nothing else: no network, no script, every text escaped."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -12,9 +12,11 @@ from dflash_guard.report._charts import charts
 from dflash_guard.report._lines import WORDS, amounts, found, outcome
 from dflash_guard.report._style import Style
 from dflash_guard.report.autopsy import ROW, TURN, shortened, unquoted
+from dflash_guard.report.lineage import tree
 from dflash_guard.report.profile import summary_figures, tables
 from dflash_guard.verdict.autopsy import Autopsy, Finding, Piece, Specimen
 from dflash_guard.verdict.failures import REDACTED
+from dflash_guard.verdict.lineage import Node
 from dflash_guard.verdict.model import Verdict
 
 __all__ = ["profile_page", "report_page"]
@@ -28,7 +30,7 @@ def profile_page(profile: Profile, style: Style, title: str) -> Iterator[str]:
 
 
 def report_page(
-    verdict: Verdict, profile: Profile, autopsy: Autopsy, cost: Cost | None, style: Style, *, lineage: Sequence[str]
+    verdict: Verdict, profile: Profile, autopsy: Autopsy, cost: Cost | None, style: Style, *, lineage: Node | None
 ) -> Iterator[str]:
     """All that is known of a data set.
 
@@ -38,7 +40,7 @@ def report_page(
         autopsy: What is wrong with it.
         cost: Of its failing rows; None where there is none.
         style: Redacted or not.
-        lineage: Where it comes from, a line a data set.
+        lineage: Where it comes from; None where nothing is on record.
     """
     counts = verdict.counts
     figures = [
@@ -54,7 +56,7 @@ def report_page(
         verdict=_verdict(verdict),
         autopsy=_autopsy(autopsy, style),
         cost=_cost(cost) if cost is not None and cost.rows else None,
-        lineage=lineage,
+        lineage="\n".join(tree(lineage)) if lineage is not None else "",
         **_profile(profile, style),
     )
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from dflash_guard.contract.expectations import compile_expectations, frame_of, not_judged
 from dflash_guard.contract.gx_process import make_docs
-from dflash_guard.errors import UsageError
+from dflash_guard.errors import GateError, UsageError
 from dflash_guard.profile.cost import Cost, cost_of
 from dflash_guard.shards.writer import make_folder
 from dflash_guard.verbs.autopsy import Examined, autopsy
 from dflash_guard.verbs.opening import Reading
+from dflash_guard.verdict.lineage import Node, trace
 
 __all__ = ["Reported", "data_docs", "report"]
 
@@ -23,12 +24,12 @@ class Reported:
     Attributes:
         examined: Verdict, profile and autopsy.
         cost: Of the failing rows; None where no row could be read.
-        lineage: Where the data comes from, a line a data set.
+        lineage: Where the data comes from; None where nothing is on record.
     """
 
     examined: Examined
     cost: Cost | None
-    lineage: tuple[str, ...]
+    lineage: Node | None
 
 
 @contextmanager
@@ -41,9 +42,16 @@ def report(
         cost = None
         if opened.has_rows and isinstance(source, Path):
             cost = cost_of(opened.connection, opened.contract.stage, str(source))
-        verdict = examined.verdict
-        line = f"{' '.join(verdict.data)} · {verdict.contract.stage} · {verdict.result} · {len(verdict.seals):,} shards"
-        yield Reported(examined, cost, (line,))
+        yield Reported(examined, cost, _lineage(examined))
+
+
+def _lineage(examined: Examined) -> Node | None:
+    """Where the data comes from; None where nothing is on record."""
+    opened = examined.opened
+    try:
+        return trace(opened.data, stage=opened.contract.stage, out=opened.folder.path)
+    except GateError:
+        return None
 
 
 def data_docs(examined: Examined, folder: str) -> None:

@@ -85,6 +85,7 @@ class Record:
         terms: What the contract asked beside its rules; see `terms_of`.
         ignored: Rules that were left out.
         shards: In order.
+        columns: Names and types of a row's columns.
         evidence: Files by what they hold.
         declared: What was declared of provenance.
         upstream: What the data set was compared with, or says it was made from.
@@ -109,6 +110,7 @@ class Record:
     rules: tuple[RuleResult, ...]
     ignored: tuple[str, ...]
     shards: tuple[ShardRecord, ...]
+    columns: tuple[tuple[str, str], ...]
     evidence: Mapping[str, Evidence]
     declared: Mapping[str, Mapping[str, str]]
     upstream: tuple[Parent, ...]
@@ -210,6 +212,7 @@ def _parse(path: Path, data: bytes) -> Record:
         rules=rules,
         ignored=tuple(predicate["ignored"]),
         shards=shards,
+        columns=tuple((str(name), str(kind)) for name, kind in predicate["columns"]),
         evidence={name: _evidence(each) for name, each in predicate["evidence"].items()},
         declared=predicate["declared"],
         upstream=tuple(Parent.from_json(each) for each in predicate["upstream"]),

@@ -62,6 +62,7 @@ def statement_of(verdict: Verdict, files: Mapping[str, Path]) -> dict[str, Any]:
                 }
                 for seal, facts in zip(verdict.seals, verdict.facts, strict=True)
             ],
+            "columns": _columns(verdict),
             "evidence": {name: _evidence(verdict, path) for name, path in sorted(files.items())},
             "declared": {
                 what: {"kind": said.kind, "value": said.value}
@@ -105,6 +106,12 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "message": result.message,
         **({"skipped": result.skipped} if result.skipped is not None else {}),
     }
+
+
+def _columns(verdict: Verdict) -> list[list[str]]:
+    """Names and types of a row's columns, by the first shard that has any; rows of text are JSON objects."""
+    schema = next((seal.schema for seal in verdict.seals if seal.schema is not None), None)
+    return [["(row)", "JSON object"]] if schema is None else [[field.name, str(field.type)] for field in schema]
 
 
 def _evidence(verdict: Verdict, path: Path) -> dict[str, Any]:
