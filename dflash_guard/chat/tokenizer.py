@@ -1,12 +1,13 @@
-"""A target's tokenizer, for showing ids as text."""
+"""A target's tokenizer: ids of text, and text of ids."""
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from dflash_guard.errors import DataNotFoundError, UsageError
 
-__all__ = ["Decoder", "load_decoder"]
+__all__ = ["Decoder", "TextTokenizer", "load_tokenizer"]
 
 
 class Decoder(Protocol):
@@ -16,7 +17,7 @@ class Decoder(Protocol):
         """The text of ids, special tokens included; an id that is in no vocabulary as ⟨id⟩."""
 
 
-def load_decoder(path: str | Path) -> Decoder:
+def load_tokenizer(path: str | Path) -> "TextTokenizer":
     """Load a tokenizer from a folder (as models ship it) or a `tokenizer.json`.
 
     Raises:
@@ -42,7 +43,8 @@ def load_decoder(path: str | Path) -> Decoder:
             hint="pip install 'dflash-guard[tokenize]'.",
         ) from error
     try:
-        return _Decoder(Tokenizer.from_file(str(file)))
+        data = file.read_bytes()
+        return TextTokenizer(Tokenizer.from_buffer(data), hashlib.sha256(data).hexdigest())
     except Exception as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError(
@@ -50,14 +52,37 @@ def load_decoder(path: str | Path) -> Decoder:
         ) from error
 
 
-class _Decoder:
-    """A fast tokenizer."""
+class TextTokenizer:
+    """A fast tokenizer, as its `tokenizer.json` says.
 
-    def __init__(self, tokenizer: "object") -> None:
+    Attributes:
+        sha256: Digest of that file, in hex.
+    """
+
+    def __init__(self, tokenizer: Any, sha256: str) -> None:
         self._tokenizer = tokenizer
-        self._size = int(tokenizer.get_vocab_size(with_added_tokens=True))  # type: ignore[attr-defined]
+        self._size = int(tokenizer.get_vocab_size(with_added_tokens=True))
+        self.sha256 = sha256
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of one text; nothing is added, special tokens in it are their own ids."""
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of several texts, on all cores that tokenizers may use."""
+        return [each.ids for each in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """The characters of each id of a text, as [begin, end)."""
+        return list(self._tokenizer.encode(text, add_special_tokens=False).offsets)
+
+    def token_id(self, text: str) -> int | None:
+        """The id of a token, None where there is none of that text."""
+        found = self._tokenizer.token_to_id(text)
+        return None if found is None else int(found)
 
     def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, special tokens included; an id that is in no vocabulary as ⟨id⟩."""
         parts: list[str] = []
         known: list[int] = []
         for token in [*ids, None]:
@@ -65,7 +90,7 @@ class _Decoder:
                 known.append(token)
                 continue
             if known:
-                parts.append(self._tokenizer.decode(known, skip_special_tokens=False))  # type: ignore[attr-defined]
+                parts.append(self._tokenizer.decode(known, skip_special_tokens=False))
                 known = []
             if token is not None:
                 parts.append(f"⟨{token}⟩")

@@ -36,6 +36,8 @@ from dflash_guard.cli.split import EPILOG as SPLIT
 from dflash_guard.cli.split import split
 from dflash_guard.cli.sql import EPILOG as SQL
 from dflash_guard.cli.sql import sql
+from dflash_guard.cli.tokenize import EPILOG as TOKENIZE
+from dflash_guard.cli.tokenize import tokenize
 from dflash_guard.errors import ExitCode
 
 __all__ = ["app", "invoke"]
@@ -45,6 +47,7 @@ COMMANDS: tuple[tuple[Callable[..., int], str], ...] = (
     (gate, GATE),
     (split, SPLIT),
     (lineage, LINEAGE),
+    (tokenize, TOKENIZE),
     (profile, PROFILE),
     (autopsy, AUTOPSY),
     (report, REPORT),

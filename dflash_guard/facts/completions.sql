@@ -26,7 +26,7 @@ ended AS (
     FROM parted
 )
 SELECT
-    * EXCLUDE (list, contents, turns, r, added, prompt_turns, last_assistant, t, kind, said, judged, tags, blocks, fields,
+    * EXCLUDE (list, contents, turns, r, prompt_turns, last_assistant, t, kind, said, judged, tags, blocks, fields,
         answer, has_field, finish, answer_text, thinking_text),
     judged,
     last_assistant > 0 AND last_assistant = turn_count AS ends_on_assistant,

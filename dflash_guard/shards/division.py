@@ -15,6 +15,7 @@ import zstandard
 from dflash_guard.errors import UsageError
 from dflash_guard.shards.model import Seal
 from dflash_guard.shards.reader import ShardReader
+from dflash_guard.shards.row_groups import RowGroupWriter
 
 __all__ = ["Mask", "divide"]
 
@@ -22,7 +23,6 @@ Mask = npt.NDArray[np.bool_]
 
 _BLOCK: Final = 8 << 20
 _BATCH_ROWS: Final = 4096
-_GROUP: Final = 64 << 20  # bytes of a Parquet row group, before compression
 
 
 def divide(
@@ -132,30 +132,6 @@ class _Writer(Protocol):
     def close(self) -> None: ...
 
 
-class _ParquetSink:
-    """Gathers batches into row groups of a sensible size: each write makes one."""
-
-    def __init__(self, path: Path, schema: pa.Schema, codec: str) -> None:
-        self._writer = pq.ParquetWriter(path, schema, compression=codec)
-        self._waiting: list[pa.RecordBatch] = []
-        self._size = 0
-
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        self._waiting.append(batch)
-        self._size += batch.nbytes
-        if self._size >= _GROUP:
-            self._flush()
-
-    def close(self) -> None:
-        self._flush()
-        self._writer.close()
-
-    def _flush(self) -> None:
-        if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting))
-        self._waiting, self._size = [], 0
-
-
 def _divide_columns(seal: Seal, wanted: list[tuple[Path, Mask]]) -> None:
     """Batches as they are stored, never decoded: dictionaries, extension types and metadata stay."""
     with ExitStack() as stack:
@@ -188,7 +164,7 @@ def _source(
                 for group in range(parquet.num_row_groups)
                 for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[group])
             ),
-            lambda path, schema: _ParquetSink(path, schema, codec),
+            lambda path, schema: RowGroupWriter(path, schema, codec),
         )
     if seal.format == "arrow-file":
         reader = pa.ipc.open_file(file)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dflash_guard.chat.tokenizer import load_decoder
+from dflash_guard.chat.tokenizer import load_tokenizer
 from dflash_guard.contract.gx_process import gx_process
 from dflash_guard.profile.model import Profile
 from dflash_guard.verbs.judging import judge_scan
@@ -54,7 +54,7 @@ def autopsy(
     Raises:
         GuardError: As `check` does.
     """
-    decoder = load_decoder(tokenizer) if tokenizer is not None else None
+    decoder = load_tokenizer(tokenizer) if tokenizer is not None else None
     with open_data(data, reading) as opened, verdict_of(opened, reading) as verdict:
         profile = profile_opened(opened, decoder)
         found = examine(verdict, profile, opened.connection, decoder=decoder, specimens=specimens)

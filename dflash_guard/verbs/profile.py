@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dflash_guard.chat.tokenizer import Decoder, load_decoder
+from dflash_guard.chat.tokenizer import Decoder, load_tokenizer
 from dflash_guard.facts.samples import Sample, read_samples
 from dflash_guard.profile.measure import empty_profile, measure, prepare_profile
 from dflash_guard.profile.model import Profile, TopResponse
@@ -28,7 +28,7 @@ def profile(
         JudgeError: The data could not be read.
         NothingToJudgeError: There is no shard, or no row in any.
     """
-    decoder = load_decoder(tokenizer) if tokenizer is not None else None
+    decoder = load_tokenizer(tokenizer) if tokenizer is not None else None
     given = [data] if isinstance(data, str | Path) else list(data)
     with open_data(given, reading or Reading()) as opened:
         return profile_opened(opened, decoder)

@@ -18,7 +18,7 @@ def test_every_option_reaches_the_verb(judged, call):
         *("check", "a", "b", "--stage", "tokenized", "--contract", "own", "--mode", "off", "--family", "qwen3_5"),
         *("--upstream", "up", "--ignore", "missing-id, stub-response", "--ignore", "late-system"),
         *("--set", "few-loss-tokens.min=16", "--set", "missing-id.level=error", "--out", "guard", "--jobs", "3"),
-        *("--memory-limit", "1GiB", "--fail-on", "warn", "--redact"),
+        *("--memory-limit", "1GiB", "--fail-on", "warn", "--redact", "--sign", "guard.key"),
     )
     ((args, kwargs),) = judged.calls
     assert args == (["a", "b"],)
@@ -35,6 +35,7 @@ def test_every_option_reaches_the_verb(judged, call):
         "memory_limit": "1GiB",
         "fail_on": "warn",
         "redact": True,
+        "sign": "guard.key",
         "progress": None,
     }
 

