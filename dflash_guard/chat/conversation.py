@@ -10,7 +10,6 @@ __all__ = ["Conversation", "ConversationError", "read_conversation"]
 Message = dict[str, Any]
 
 _THOUGHTS: Final = ("reasoning_content", "reasoning", "thinking")
-_IDS: Final = ("id", "sample_id", "uuid", "conversation_id")
 _KEPT: Final = ("name", "tool_call_id")
 
 
@@ -23,8 +22,6 @@ class Conversation:
     """One row.
 
     Attributes:
-        id: Its id as text, "" without one.
-        source: Its source, "" without one.
         messages: Its turns, in OpenAI's form: role, content, and where there are any reasoning_content, tool_calls,
             tool_call_id and name. Tool calls carry their arguments as an object.
         tools: The tools it may call, None without any.
@@ -33,8 +30,6 @@ class Conversation:
         row: The row itself.
     """
 
-    id: str
-    source: str
     messages: list[Message]
     tools: list[Any] | None = None
     kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -58,8 +53,6 @@ def read_conversation(row: Mapping[str, Any], aliases: Mapping[str, str]) -> Con
     if isinstance(row.get("enable_thinking"), bool):
         kwargs["enable_thinking"] = row["enable_thinking"]
     return Conversation(
-        id=next((str(row[key]) for key in _IDS if row.get(key) not in {None, ""}), ""),
-        source=row["source"] if isinstance(row.get("source"), str) else "",
         messages=[_message(turn, aliases) for turn in turns],
         tools=_tools(row.get("tools")),
         kwargs=kwargs,

@@ -19,7 +19,7 @@ __all__ = ["EPILOG", "GateCommand", "gate"]
 EPILOG = """\b
 Examples:
   dflash-guard gate shards/ --stage tokenized -- torchrun --nproc-per-node 8 train.py
-  dflash-guard gate shards/ --check --upstream completions/
+  dflash-guard gate shards/ --stage tokenized --check --upstream completions/
 
 Everything behind -- is the command. It replaces this process, with DFLASH_GUARD_VERDICT set to the verdict's path.
 A shut gate is exit 5, says why, and says what to run."""

@@ -57,10 +57,10 @@ def detect_family(ids: Iterable[int]) -> Family | None:
 
     One family's begin-of-turn id may be an ordinary token of another, so the most frequent one counts, and of equally
     frequent ones the highest, which the smaller vocabularies do not have. Families that share the id can't be told
-    apart: the one that ships is taken.
+    apart: qwen3 is taken, or else the one that ships.
     """
     families: dict[int, Family] = {}
-    for name in family_names():
+    for name in dict.fromkeys([DEFAULT_FAMILY, *family_names()]):
         family = load_family(name)
         families.setdefault(family.begin_turn, family)
     counts = Counter(each for each in ids if each in families)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 __all__ = ["RowGroupWriter"]
 
-_GROUP: Final = 64 << 20  # bytes of a row group, before compression
+_GROUP: Final = 16 << 20  # bytes of a row group, before compression
 
 
 class RowGroupWriter:

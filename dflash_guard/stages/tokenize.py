@@ -27,7 +27,7 @@ from dflash_guard.facts.columns import Columns
 from dflash_guard.facts.sql import sql
 from dflash_guard.shards.row_groups import RowGroupWriter
 from dflash_guard.shards.writer import publish, temporary_name, whole_path, write_whole
-from dflash_guard.stages._tokenize_rows import ASIDE, ROWS, Chunk, RowSettings, RowTokenizer, start_worker, work
+from dflash_guard.stages._tokenize_rows import ASIDE, ROWS, Chunk, Row, RowSettings, RowTokenizer, start_worker, work
 from dflash_guard.verbs.check import check
 from dflash_guard.verbs.gated import GatedData, open_gated
 from dflash_guard.verdict.canonical import canonical, canonical_digest
@@ -186,6 +186,7 @@ def _settings(
             )
     return RowSettings(
         tokenizer=str(Path(tokenizer).absolute()),
+        tokenizer_sha256=loaded.sha256,
         template=chat,
         marks=_marks(contract.family, loaded),
         aliases=dict(contract.aliases or {}),
@@ -221,7 +222,7 @@ def _marks(family: Family, tokenizer: TextTokenizer) -> Marks:
     )
 
 
-Submit = Callable[[Iterable[list[str]]], Iterator[tuple[int, Chunk]]]
+Submit = Callable[[Iterable[list[Row]]], Iterator[tuple[int, Chunk]]]
 
 
 @contextmanager
@@ -229,7 +230,7 @@ def _pool(settings: RowSettings, jobs: int) -> Iterator[Submit]:
     """A way to map runs of rows, in order, with few of them in hand: in this process, or in spawned ones."""
     if jobs == 1:
         here = RowTokenizer(settings)
-        yield lambda runs: ((len(texts), here.tokenize(texts)) for texts in runs)
+        yield lambda runs: ((len(rows), here.tokenize(rows)) for rows in runs)
         return
     # Fast tokenizers hang in processes that were forked after they were used.
     context = multiprocessing.get_context("spawn")
@@ -237,11 +238,11 @@ def _pool(settings: RowSettings, jobs: int) -> Iterator[Submit]:
         yield lambda runs: _ordered(pool, runs, jobs)
 
 
-def _ordered(pool: ProcessPoolExecutor, runs: Iterable[list[str]], jobs: int) -> Iterator[tuple[int, Chunk]]:
+def _ordered(pool: ProcessPoolExecutor, runs: Iterable[list[Row]], jobs: int) -> Iterator[tuple[int, Chunk]]:
     waiting: deque[tuple[int, Future[Chunk]]] = deque()
     try:
-        for texts in runs:
-            waiting.append((len(texts), pool.submit(work, texts)))
+        for rows in runs:
+            waiting.append((len(rows), pool.submit(work, rows)))
             if len(waiting) > 2 * jobs:
                 count, future = waiting.popleft()
                 yield count, future.result()
@@ -266,9 +267,8 @@ class _Run:
         self.aside: Counter[str] = Counter()
         self.aside_path = self.folder.path / "set_aside.parquet"
         self.made: list[Part] = []
-        tokenizer = load_tokenizer(settings.tokenizer)
         self.record = {
-            "tokenizer_sha256": tokenizer.sha256,
+            "tokenizer_sha256": settings.tokenizer_sha256,
             "chat_template_sha256": settings.template.sha256,
             "builder": settings.builder,
             "turns": settings.turns,
@@ -328,14 +328,17 @@ class _Run:
             parts = writer.close()
         return {"parts": parts, "aside": dict(aside)}
 
-    def _runs(self, index: int) -> Iterator[list[str]]:
-        """The shard's rows as JSON text, a run at a time."""
+    def _runs(self, index: int) -> Iterator[list[Row]]:
+        """The shard's rows with their id and source, a run at a time."""
         columns = Columns()
+        known = self.gated.identities(index)
         for piece in self.gated.read(index):
             rows = columns.to_text(piece.rows) if piece.kind == "columns" else piece.rows
-            texts = rows.column("text")
+            said = known.take(pa.array(piece.places))
             for at in range(0, rows.num_rows, _CHUNK_ROWS):
-                yield texts.slice(at, _CHUNK_ROWS).to_pylist()
+                texts = rows.column("text").slice(at, _CHUNK_ROWS).to_pylist()
+                ids, sources = (said.column(name).slice(at, _CHUNK_ROWS).to_pylist() for name in ("id", "source"))
+                yield list(zip(texts, ids, sources, strict=True))
 
     def finish(self) -> None:
         """Bring everything to its place; the manifest comes last."""

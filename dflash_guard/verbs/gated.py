@@ -17,6 +17,7 @@ from dflash_guard.shards.model import Batch, Shard
 from dflash_guard.shards.reader import ShardReader
 from dflash_guard.verbs.gate import Passage, gate
 from dflash_guard.verdict.identity import verify_shards
+from dflash_guard.verdict.record import is_as_written
 
 __all__ = ["GatedBatch", "GatedData", "open_gated"]
 
@@ -118,6 +119,20 @@ class GatedData:
             raise GateError(f"{shard.name} was changed since the gate opened.", hint=hint) from error
         if seal.sha256 != judged.sha256:
             raise GateError(f"{shard.name} was changed since it was judged: its sha256 is another.", hint=hint)
+
+    def identities(self, index: int) -> pa.Table:
+        """The id and source of every row of a shard, as they were judged: columns `id` and `source`, in order of rows.
+
+        Where a contract declares id or source, rows do not say them; facts do.
+
+        Raises:
+            GateError: The facts are gone, or not those of the verdict.
+        """
+        passage = self.passage
+        judged = next(each for each in passage.record.shards if each.name == self.shards[index].name)
+        if judged.facts is None or not is_as_written(passage.folder, judged.facts):
+            raise GateError(f"the facts of {judged.name} are gone or were changed.", hint="judge the data again.")
+        return pq.read_table(passage.folder.path / judged.facts.path, columns=["id", "source"])
 
     def verify(self) -> None:
         """Hold the shards against the verdict once more.

@@ -1,16 +1,16 @@
 """The data set behind the one that is judged: named by `--upstream` or by the manifest, scanned and recorded."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dflash_guard.contract.load import load_contract
-from dflash_guard.contract.model import Contract
+from dflash_guard.contract.model import Contract, Declaration
 from dflash_guard.errors import DataNotFoundError, GateError, NothingToJudgeError, UsageError
 from dflash_guard.facts.scan import Scan
 from dflash_guard.shards.location import find_shards
 from dflash_guard.verbs.opening import scan_data
-from dflash_guard.verdict.chain import find_parent
+from dflash_guard.verdict.chain import find_parent, upstream_record
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.manifest import Manifest, read_manifest
 from dflash_guard.verdict.model import Parent
@@ -81,8 +81,8 @@ def _compared(
     memory_limit: str | None,
 ) -> Upstream:
     shards = find_shards(data).shards
-    reading = load_contract(None, stage="completions", family=contract.family.name)
     folder = GuardFolder.locate(data)
+    reading = _reading(contract, GuardFolder.find(data))
     scan = scan_data(shards, reading, folder, jobs=jobs, memory_limit=memory_limit)
     digests = [seal.sha256 for seal in scan.seals]
     if recorded is not None and digests != [each for parent in recorded for each in parent.shards]:
@@ -98,3 +98,16 @@ def _compared(
     parents = (parent,) if parent.verdict or recorded is None else tuple(recorded)
     generator = said.generator if (said := read_manifest(GuardFolder.find(data))) is not None else None
     return Upstream(parents, scan, "", passed, dict(generator) if generator else None)
+
+
+def _reading(contract: Contract, folder: GuardFolder) -> Contract:
+    """How upstream is read: as completions, with id, source and roles where its own verdict says that they are."""
+    reading = load_contract(None, stage="completions", family=contract.family.name)
+    try:
+        record = upstream_record(folder, contract.stage)
+    except GateError:
+        record = None
+    if record is None:
+        return reading
+    declared = {what: Declaration(said["kind"], said["value"]) for what, said in record.declared.items()}  # type: ignore[arg-type]
+    return replace(reading, **declared, aliases=record.terms["aliases"])  # type: ignore[arg-type]

@@ -181,7 +181,7 @@ def test_rows_without_a_prompt_have_no_digest_for_an_id(tmp_path, stage):
         ),
         ({"ignore": ["unfetched-shard"]}, "--ignore unfetched-shard: rule unfetched-shard can't be ignored", "repair"),
         ({"ignore": ["few-loss"]}, "--ignore few-loss: there is no rule 'few-loss'", "did you mean few-loss-tokens?"),
-        ({"family": "qwen2"}, "--family: there is no family 'qwen2'", "did you mean qwen3"),
+        ({"family": "qwen4"}, "--family: there is no family 'qwen4'", "did you mean qwen3"),
         ({"mode": "thinkin"}, "--mode: there is no mode 'thinkin'", "did you mean thinking?"),
         ({"name": "tokenised"}, "--contract: there is no contract 'tokenised'", "did you mean tokenized?"),
     ],
@@ -288,7 +288,7 @@ def test_the_family_of_mixed_ids_is_the_more_frequent_one():
 def test_a_users_family_can_be_named_and_found(user):
     text = (shipped_folder() / "families" / "qwen3.yaml").read_text()
     user("families/ours.yaml", text.replace("name: qwen3", "name: ours").replace("begin_turn: 151644", "begin_turn: 7"))
-    assert family_names() == ("qwen3", "qwen3_5", "ours")
+    assert family_names() == ("qwen2_5", "qwen3", "qwen3_5", "ours")
     assert detect_family([7]).name == "ours"
     assert load_contract(stage="prompts", family="ours").family.begin_turn == 7
     user("mine.yaml", "family: ./families/ours.yaml\n")
