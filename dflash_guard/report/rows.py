@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from dflash_guard.report._cells import count, cut, inert, unformula
 from dflash_guard.report._table import aligned
-from dflash_guard.report.json import standard
+from dflash_guard.report.json import dumps, standard
 
 __all__ = ["FORMATS", "RowsFormat", "pieces", "write_parquet"]
 
@@ -96,4 +96,4 @@ def _csv_cell(value: Any) -> Any:
 def _json(rows: pa.RecordBatchReader) -> Iterator[str]:
     for batch in rows:
         for row in batch.to_pylist():
-            yield json.dumps(standard(row), allow_nan=False) + "\n"
+            yield dumps(row) + "\n"
