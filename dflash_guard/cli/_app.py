@@ -24,6 +24,8 @@ from dflash_guard.cli.explain import EPILOG as EXPLAIN
 from dflash_guard.cli.explain import explain
 from dflash_guard.cli.gate import EPILOG as GATE
 from dflash_guard.cli.gate import GateCommand, gate
+from dflash_guard.cli.generate import EPILOG as GENERATE
+from dflash_guard.cli.generate import generate
 from dflash_guard.cli.lineage import EPILOG as LINEAGE
 from dflash_guard.cli.lineage import lineage
 from dflash_guard.cli.profile import EPILOG as PROFILE
@@ -47,6 +49,7 @@ COMMANDS: tuple[tuple[Callable[..., int], str], ...] = (
     (gate, GATE),
     (split, SPLIT),
     (lineage, LINEAGE),
+    (generate, GENERATE),
     (tokenize, TOKENIZE),
     (profile, PROFILE),
     (autopsy, AUTOPSY),

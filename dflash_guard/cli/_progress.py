@@ -1,10 +1,14 @@
 """What is seen while a verb works: bytes read, and how fast, on stderr and on a terminal only."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-__all__ = ["Advance", "counting", "progress"]
+if TYPE_CHECKING:
+    from dflash_guard.stages.generate import Progress
+
+__all__ = ["Advance", "counting", "generating", "progress"]
 
 Advance = Callable[[int], None]
 """Called with the number of bytes that were read since the last call."""
@@ -54,5 +58,35 @@ def counting(stream: TextIO | None, *names: str) -> Iterator[Callable[..., None]
             counts[:] = [count + more for count, more in zip(counts, added, strict=True)]
             said = " · ".join(f"{count:,} {name}" for count, name in zip(counts, names, strict=True))
             bar.update(task, description=said, completed=counts[0])
+
+        yield advance
+
+
+@contextmanager
+def generating(stream: TextIO | None) -> Iterator[Callable[["Progress"], None] | None]:
+    """Yields what `generate` tells how far it is; None where nobody is looking."""
+    if stream is None or not stream.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    began = time.monotonic()
+    with Bar(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=Console(file=stream)
+    ) as bar:
+        task = bar.add_task("", total=None)
+
+        def advance(now: "Progress") -> None:
+            seconds = max(1e-6, time.monotonic() - began)
+            said = max(1, now.done)
+            bar.update(
+                task,
+                description=f"{now.done:,} done · {now.failed:,} failed · {now.set_aside:,} set aside · "
+                f"{now.retried:,} retried · "
+                f"{now.done / seconds:,.1f}/s · {now.tokens / seconds:,.0f} tokens/s · "
+                f"{now.truncated / said:.1%} truncated · {now.unthought / said:.1%} without thinking",
+            )
 
         yield advance
