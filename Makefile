@@ -8,16 +8,20 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 RECENT := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help demo test lint format bench wheel clean
+.PHONY: help demo test test-sglang lint format bench wheel clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*##/  make \1 \t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*##/  make \1 \t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 demo: $(STAMP)  ## judge an incident-shaped data set, then a good one
 	@BIN=$(BIN) bash examples/demo.sh
 
 test: $(STAMP)  ## all tests
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-sglang: $(STAMP)  ## the tests with a real SGLang server on the CPU (an environment of its own, some 7 GB)
+	@$(BIN)/python tests/sglang/install.py .venv-sglang
+	@DFLASH_GUARD_SGLANG=$(CURDIR)/.venv-sglang/bin/python $(BIN)/python -m pytest tests/sglang -n 0 $(ARGS)
 
 lint: $(STAMP)  ## style, types and import rules
 	@$(BIN)/ruff check .
@@ -37,7 +41,7 @@ wheel: $(STAMP)  ## dist/*.whl and dist/*.tar.gz
 	@$(BIN)/python -m build --outdir dist .
 
 clean:  ## remove what was built, the environment included
-	rm -rf $(VENV) dist build demo-data test-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-sglang dist build demo-data test-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Only pyproject.toml says what to install, so only a change of it installs again.

@@ -28,6 +28,10 @@ from dflash_guard.cli.generate import EPILOG as GENERATE
 from dflash_guard.cli.generate import generate
 from dflash_guard.cli.lineage import EPILOG as LINEAGE
 from dflash_guard.cli.lineage import lineage
+from dflash_guard.cli.plan import EPILOG as PLAN
+from dflash_guard.cli.plan import plan
+from dflash_guard.cli.preflight import EPILOG as PREFLIGHT
+from dflash_guard.cli.preflight import preflight
 from dflash_guard.cli.profile import EPILOG as PROFILE
 from dflash_guard.cli.profile import profile
 from dflash_guard.cli.report import EPILOG as REPORT
@@ -49,6 +53,8 @@ COMMANDS: tuple[tuple[Callable[..., int], str], ...] = (
     (gate, GATE),
     (split, SPLIT),
     (lineage, LINEAGE),
+    (preflight, PREFLIGHT),
+    (plan, PLAN),
     (generate, GENERATE),
     (tokenize, TOKENIZE),
     (profile, PROFILE),

@@ -29,7 +29,7 @@ __all__ = ["EPILOG", "split"]
 EPILOG = """\b
 Examples:
   dflash-guard split shards/ --stage tokenized --passed clean/ --failed rejects/
-  dflash-guard split completions/ --passed clean/ --regenerate again/
+  dflash-guard split completions/ --passed kept/ --regenerate again/
 
 Shards keep their names and their format; a JSONL line stays as it is, byte for byte. --regenerate writes the prompts
 of the failing rows, as the work list for `generate`."""

@@ -206,6 +206,28 @@ class HttpEngine:
             reasoning_parser=str(info.get("reasoning_parser") or ""),
         )
 
+    async def only_model(self) -> str:
+        """The name of the one model that the first server serves.
+
+        Raises:
+            JudgeError: It does not answer.
+            UsageError: It serves several, or none.
+        """
+        url = self._servers[0].url
+        said = await self._get(f"{url}/v1/models")
+        if said is None:
+            raise JudgeError(f"no engine answers at {url}.", hint="start it, or correct the URL.")
+        names = [str(each.get("id")) for each in said.get("data", []) if isinstance(each, Mapping)]
+        if len(names) != 1:
+            raise UsageError(
+                f"the engine at {url} serves {', '.join(names) or 'no model'}.", hint="say which with --model."
+            )
+        return names[0]
+
+    def serve(self, model: str) -> None:
+        """Ask for a model from now on."""
+        self._model = model
+
     async def _get(self, url: str) -> dict[str, Any] | None:
         try:
             async with self._session.get(url, timeout=aiohttp.ClientTimeout(total=20)) as response:
