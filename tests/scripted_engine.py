@@ -42,6 +42,7 @@ class ScriptedEngine:
         self.tokenizer, self.script, self.max_length, self.delay = str(tokenizer), script or {}, max_length, delay
         self.asked, self.seen = [], Counter()
         self.in_flight = self.most_in_flight = 0
+        self._away_until = 0.0
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
@@ -72,6 +73,10 @@ class ScriptedEngine:
         await self._stop.wait()
         await runner.cleanup()
 
+    def pause(self, seconds):
+        """Be away: every connection is closed without an answer."""
+        self._away_until = time.monotonic() + seconds
+
     async def _models(self, _):
         said = {
             "id": MODEL,
@@ -87,6 +92,9 @@ class ScriptedEngine:
         return web.json_response(said)
 
     async def _chat(self, request):
+        if time.monotonic() < self._away_until:
+            request.transport.close()
+            return web.Response()
         asked = json.loads(await request.text())
         self.asked.append(asked)
         last = next(m["content"] for m in reversed(asked["messages"]) if m["role"] == "user")

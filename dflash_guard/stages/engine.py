@@ -25,12 +25,14 @@ class EngineError(Exception):
         what: What the engine said, or did.
         fatal: Whether asking again can't help: the row's own fault.
         attempts: How often it was asked.
+        unreachable: Whether the server did not answer at all.
     """
 
-    def __init__(self, what: str, *, fatal: bool = False, attempts: int = 1) -> None:
+    def __init__(self, what: str, *, fatal: bool = False, attempts: int = 1, unreachable: bool = False) -> None:
         super().__init__(what)
         self.what = what
         self.fatal = fatal
+        self.unreachable = unreachable
         self.attempts = attempts
 
 
@@ -104,6 +106,7 @@ class Engine(Protocol):
 
         Raises:
             EngineError: There is none.
+            JudgeError: No engine is there any more.
         """
 
     async def close(self) -> None:
@@ -137,6 +140,7 @@ class HttpEngine:
         concurrency: Most requests in flight, over all servers.
         attempts: How often one request is asked before it is given up.
         timeout: Seconds that one answer may take.
+        patience: Seconds without an answer from any server after which the run is given up.
         token_ids: Whether ids are asked for.
         exact: Whether SGLang's `/generate` is asked with ids instead of the chat endpoint.
         api_key: Sent as a bearer token, "" for none.
@@ -152,6 +156,7 @@ class HttpEngine:
         concurrency: int = 64,
         attempts: int = 6,
         timeout: float = 1800.0,
+        patience: float = 600.0,
         token_ids: bool = False,
         exact: bool = False,
         api_key: str = "",
@@ -169,6 +174,7 @@ class HttpEngine:
             timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=10),
             headers=headers,
         )
+        self._patience, self._answered = patience, time.monotonic()
         self.retried = 0
 
     async def close(self) -> None:
@@ -239,22 +245,28 @@ class HttpEngine:
     async def answer(self, request: Request) -> Answer:
         """One answer, asked for again where that can help."""
         wait, longest = _PATIENCE
-        last = ""
-        for attempt in range(1, self._attempts + 1):
+        attempt = 0
+        while True:
             server = await self._take()
+            answered = self._answered
             try:
-                return await self._ask(server, request, attempt)
+                return await self._ask(server, request, attempt + 1)
             except EngineError as error:
-                if error.fatal:
-                    raise EngineError(error.what, fatal=True, attempts=attempt) from error
-                last = error.what
+                # A server that is away is no fault of the row's, unless it answers others and not this one.
+                away = error.unreachable and self._answered == answered
+                attempt += not away
+                if error.fatal or attempt >= self._attempts:
+                    raise EngineError(error.what, fatal=error.fatal, attempts=attempt) from error
+                if away and time.monotonic() - self._answered > self._patience:
+                    raise JudgeError(
+                        f"no engine has answered for {self._patience:,.0f} s: {error.what}.",
+                        hint="start it again, and then the same command: it goes on where it was.",
+                    ) from error
             finally:
                 await self._give_back(server)
-            if attempt < self._attempts:
-                self.retried += 1
-                await asyncio.sleep(random.uniform(0.5, 1.0) * wait)  # noqa: S311 - jitter
-                wait = min(longest, 2 * wait)
-        raise EngineError(last, attempts=self._attempts)
+            self.retried += 1
+            await asyncio.sleep(random.uniform(0.5, 1.0) * wait)  # noqa: S311 - jitter
+            wait = min(longest, 2 * wait)
 
     async def _take(self) -> _Server:
         async with self._free:
@@ -286,7 +298,8 @@ class HttpEngine:
             raise EngineError("the request timed out") from error
         except (aiohttp.ClientError, OSError) as error:
             server.down_until = time.monotonic() + _DOWN_S
-            raise EngineError(f"no answer: {type(error).__name__}") from error
+            raise EngineError(f"no answer: {type(error).__name__}", unreachable=True) from error
+        self._answered = time.monotonic()
         if status in {429, 503}:
             server.limit = max(1.0, server.limit / 2)
         else:

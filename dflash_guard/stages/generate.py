@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -24,6 +25,7 @@ from dflash_guard.facts.scan import scan_shards
 from dflash_guard.shards.location import find_shards
 from dflash_guard.shards.writer import write_whole
 from dflash_guard.stages.engine import EngineError, HttpEngine, ServerFacts
+from dflash_guard.stages.local_engine import TransformersEngine
 from dflash_guard.stages.regeneration import Asker, Regenerated, SetAside, regenerate
 from dflash_guard.verbs.check import check
 from dflash_guard.verbs.drafting import draft_contract
@@ -35,7 +37,7 @@ from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.manifest import Manifest, Part, write_manifest
 from dflash_guard.verdict.model import Parent, Verdict
 
-__all__ = ["CanaryError", "Generated", "Progress", "generate"]
+__all__ = ["CanaryError", "Generated", "Progress", "generate", "preview"]
 
 _SHARD_ROWS: Final = 1000
 _CANARY_ROWS, _CANARY_SHARE = 64, 0.1
@@ -111,14 +113,16 @@ def generate(
     data: str | Path | Sequence[str | Path],
     *,
     out: str | Path,
-    base_urls: Sequence[str],
+    base_urls: Sequence[str] = (),
     model: str,
+    engine: str = "http",
     tokenizer: str | Path | None = None,
     template: str | Path | None = None,
     sampling: Mapping[str, Any] | None = None,
     max_new_tokens: int = 16_384,
     concurrency: int = 64,
     timeout: float = 1800.0,
+    patience: float = 600.0,
     attempts: int = 6,
     token_ids: bool = False,
     exact: bool = False,
@@ -141,13 +145,15 @@ def generate(
         data: Prompts: files, folders or globs.
         out: The folder for the completions.
         base_urls: Of OpenAI-compatible servers.
-        model: The name that they serve.
+        model: The name that they serve; for the engine `transformers` the model's folder.
+        engine: `http`, or `transformers`: in this process, slowly.
         tokenizer: The target's tokenizer and template; by default what the server loaded, where that lies here.
         template: A chat template instead of its own.
         sampling: Over the family's for the mode.
         max_new_tokens: Most tokens of an answer.
         concurrency: Most requests in flight.
         timeout: Seconds that an answer may take.
+        patience: Seconds without any answer after which the run is given up.
         attempts: How often a request is asked.
         token_ids: Whether rows hold the ids of prompt and answer.
         exact: Whether the servers are asked with ids (SGLang's `/generate`).
@@ -168,12 +174,15 @@ def generate(
         UsageError: An option is wrong.
         JudgeError: No server answers, or the disk is full.
     """
+    if engine not in {"http", "transformers"} or (engine == "http" and not base_urls):
+        raise UsageError("no engine was named.", hint="give --base-url URL, --serve MODEL or --engine transformers.")
     gated = open_gated(data, stage="prompts", contract=contract, mode=mode, family=family, ignore=ignore)
     asked = {
         "base_urls": list(base_urls),
         "model": model,
+        "engine": engine,
         "max_new_tokens": max_new_tokens,
-        "exact": exact,
+        "exact": exact or engine == "transformers",
         "token_ids": token_ids or exact,
         "limit": limit,
     }
@@ -182,10 +191,53 @@ def generate(
     return asyncio.run(
         _generate(
             gated, Path(out).absolute(), asked, settings, judge,
-            tokenizer=tokenizer, template=template, concurrency=concurrency, timeout=timeout, attempts=attempts,
-            retry_failed=retry_failed, api_key=api_key, ignore=ignore, sets=sets, progress=progress or (lambda _: None),
+            tokenizer=tokenizer, template=template, concurrency=concurrency, timeout=timeout, patience=patience,
+            attempts=attempts, retry_failed=retry_failed, api_key=api_key, ignore=ignore, sets=sets,
+            progress=progress or (lambda _: None),
         )
     )  # fmt: skip
+
+
+def preview(
+    data: str | Path | Sequence[str | Path],
+    *,
+    model: str,
+    tokenizer: str | Path,
+    template: str | Path | None = None,
+    sampling: Mapping[str, Any] | None = None,
+    max_new_tokens: int = 16_384,
+    rows: int = 3,
+    **gate: Any,
+) -> list[dict[str, Any]]:
+    """The first requests of a run, as they will be sent, each with its prompt as the template renders it.
+
+    Args:
+        data: Prompts: files, folders or globs.
+        model: As in `generate`.
+        tokenizer: The target's tokenizer and template.
+        template: A chat template instead of its own.
+        sampling: Over the family's for the mode.
+        max_new_tokens: Most tokens of an answer.
+        rows: How many.
+        **gate: contract, mode, family, ignore, as in `generate`.
+
+    Raises:
+        GateError: The prompts may not be read.
+    """
+    gated = open_gated(data, stage="prompts", **gate)
+    judge = _Judge(gated.passage.contract, None, gate.get("mode"), gate.get("family"), gate.get("ignore", ()), (), None)
+    loaded, chat = load_tokenizer(tokenizer), load_template(tokenizer, template)
+    shown = []
+    for row in islice(_prompt_rows(gated), rows):
+        conversation = read_conversation(json.loads(row.text), judge.contract.aliases or {})
+        first = next((i for i, m in enumerate(conversation.messages) if m["role"] == "assistant"), None)
+        asked, kwargs = conversation.messages[:first], _kwargs(conversation, judge.contract.mode)
+        text = chat.render(asked, tools=conversation.tools, prompt=True, **kwargs)
+        request = {"model": model, "messages": asked, "max_tokens": max_new_tokens, "chat_template_kwargs": kwargs}
+        request |= {"separate_reasoning": True, **_sampling(judge.contract, sampling)}
+        request |= {"tools": conversation.tools} if conversation.tools else {}
+        shown.append({"id": row.id, "request": request, "prompt": text, "prompt_tokens": len(loaded.encode(text))})
+    return shown
 
 
 def _sampling(contract: Contract, given: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -205,6 +257,7 @@ async def _generate(
     template: str | Path | None,
     concurrency: int,
     timeout: float,  # noqa: ASYNC109 - of one request
+    patience: float,
     attempts: int,
     retry_failed: bool,
     api_key: str,
@@ -212,18 +265,23 @@ async def _generate(
     sets: Sequence[str],
     progress: Callable[[Progress], None],
 ) -> Generated:
-    engine = HttpEngine(
-        asked["base_urls"],
-        model=asked["model"],
-        sampling=sampling,
-        max_tokens=asked["max_new_tokens"],
-        concurrency=concurrency,
-        attempts=attempts,
-        timeout=timeout,
-        token_ids=asked["token_ids"],
-        exact=asked["exact"],
-        api_key=api_key,
-    )
+    engine: HttpEngine | TransformersEngine
+    if asked["engine"] == "transformers":
+        engine = TransformersEngine(asked["model"], sampling=sampling, max_tokens=asked["max_new_tokens"])
+    else:
+        engine = HttpEngine(
+            asked["base_urls"],
+            model=asked["model"],
+            sampling=sampling,
+            max_tokens=asked["max_new_tokens"],
+            concurrency=concurrency,
+            attempts=attempts,
+            timeout=timeout,
+            patience=patience,
+            token_ids=asked["token_ids"],
+            exact=asked["exact"],
+            api_key=api_key,
+        )
     try:
         facts = await engine.facts()
         asker, generator = _asker(engine, facts, gated, asked, sampling, tokenizer, template)
@@ -236,7 +294,7 @@ async def _generate(
 
 
 def _asker(
-    engine: HttpEngine,
+    engine: HttpEngine | TransformersEngine,
     facts: ServerFacts,
     gated: GatedData,
     asked: Mapping[str, Any],
@@ -399,6 +457,37 @@ def _ids_in(path: Path) -> Iterator[str]:
             yield str(json.loads(line)["id"])
 
 
+def _prompt_rows(gated: GatedData) -> Iterator[_Row]:
+    """The prompts that passed, with id and source as they were judged.
+
+    Raises:
+        UsageError: A row has no id.
+    """
+    columns = Columns()
+    for index in range(len(gated.shards)):
+        known = gated.identities(index)
+        for piece in gated.read(index):
+            rows = columns.to_text(piece.rows) if piece.kind == "columns" else piece.rows
+            said = known.take(pa.array(piece.places))
+            texts, ids, sources = rows.column("text").to_pylist(), said["id"].to_pylist(), said["source"].to_pylist()
+            for text, sample_id, source in zip(texts, ids, sources, strict=True):
+                if sample_id is None:
+                    raise UsageError(
+                        f"a row of {gated.shards[index].name} has no id, and completions are matched by id.",
+                        hint="judge the prompts with `id: content` in their contract, or write ids.",
+                    )
+                yield _Row(sample_id, source, text)
+
+
+def _kwargs(conversation: Conversation, mode: str) -> dict[str, Any]:
+    """What the template is given: the mode decides, or in mode `row` the row."""
+    kwargs = dict(conversation.kwargs)
+    if mode != "row":
+        kwargs["enable_thinking"] = mode != "off"
+    kwargs.setdefault("enable_thinking", True)
+    return kwargs
+
+
 class _Run:
     """One run: prompts in, completions judged and committed."""
 
@@ -409,7 +498,7 @@ class _Run:
         generator: dict[str, Any],
         ledger: _Ledger,
         judge: _Judge,
-        engine: HttpEngine,
+        engine: HttpEngine | TransformersEngine,
         progress: Callable[[Progress], None],
     ) -> None:
         self.gated, self.asker, self.generator = gated, asker, generator
@@ -462,30 +551,17 @@ class _Run:
             task.result()
 
     def _rows(self, limit: int) -> Iterator[_Row]:
-        """The prompts, with id and source as they were judged."""
-        columns = Columns()
-        for index in range(len(self.gated.shards)):
-            known = self.gated.identities(index)
-            for piece in self.gated.read(index):
-                rows = columns.to_text(piece.rows) if piece.kind == "columns" else piece.rows
-                said = known.take(pa.array(piece.places))
-                for text, sample_id, source in zip(
-                    rows.column("text").to_pylist(), said["id"].to_pylist(), said["source"].to_pylist(), strict=True
-                ):
-                    if limit and self.input == limit:
-                        return
-                    if sample_id is None:
-                        raise UsageError(
-                            f"a row of {self.gated.shards[index].name} has no id, and completions are matched by id.",
-                            hint="judge the prompts with `id: content` in their contract, or write ids.",
-                        )
-                    self.input += 1
-                    yield _Row(sample_id, source, text)
+        """The prompts, counted."""
+        for row in _prompt_rows(self.gated):
+            if limit and self.input == limit:
+                return
+            self.input += 1
+            yield row
 
     async def _one(self, row: _Row) -> None:
         try:
             conversation = read_conversation(json.loads(row.text), self.judge.contract.aliases or {})
-            kwargs = self._kwargs(conversation)
+            kwargs = _kwargs(conversation, self.judge.contract.mode)
             made = await regenerate(conversation, lambda said: self.asker.ask(said, conversation, kwargs))
         except (SetAside, ConversationError) as error:
             self._aside[row.id] = error.reason if isinstance(error, SetAside) else "unreadable row"
@@ -499,13 +575,6 @@ class _Run:
         self._note(made)
         if len(self._waiting) >= min(self._window, _SHARD_ROWS):
             await self._flush()
-
-    def _kwargs(self, conversation: Conversation) -> dict[str, Any]:
-        kwargs = dict(conversation.kwargs)
-        if self.judge.contract.mode != "row":
-            kwargs["enable_thinking"] = self.judge.contract.mode != "off"
-        kwargs.setdefault("enable_thinking", True)
-        return kwargs
 
     def _written(self, row: _Row, conversation: Conversation, made: Regenerated) -> dict[str, Any]:
         said: dict[str, Any] = {"id": row.id, "source": row.source, "messages": made.messages}

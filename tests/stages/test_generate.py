@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from types import SimpleNamespace
 
@@ -274,6 +276,27 @@ def test_two_servers_share_and_a_dead_one_is_left_out(here, tiny):
     assert made.passed == 60
 
 
+def test_a_server_that_is_away_for_a_while_costs_no_row(here, tiny):
+    prompts(here, 40)
+    with ScriptedEngine(tiny, delay=0.05) as server:
+        threading.Timer(0.3, server.pause, [1.0]).start()
+        made = make(here, server, attempts=2, concurrency=4)
+    assert (made.passed, made.failed) == (40, 0)
+
+
+def test_servers_that_never_come_back_end_the_run_and_lose_nothing(here, tiny):
+    prompts(here, 200)
+    server = ScriptedEngine(tiny, delay=0.02).__enter__()
+    threading.Timer(1.0, server.__exit__).start()
+    with pytest.raises(JudgeError, match="no engine has answered for 1 s"):
+        make(here, server, patience=1, concurrency=4)
+    done = len(rows_of(here))
+    with ScriptedEngine(tiny) as other:
+        made = make(here, other)
+        assert len(other.asked) == 200 - done
+    assert made.passed == 200
+
+
 def test_concurrency_is_bounded(here, tiny):
     prompts(here, 40)
     with ScriptedEngine(tiny, delay=0.02) as server:
@@ -283,6 +306,7 @@ def test_concurrency_is_bounded(here, tiny):
 
 def test_a_killed_run_goes_on(here, tiny):
     prompts(here, 2600)
+    ledger = here / "out/__guard__/generate.json"
     args = [
         "generate", here / "prompts", "--out", here / "out", "--model", MODEL, "--ignore", DISTRIBUTION,
         "--max-new-tokens", "512", "--concurrency", "32",
@@ -290,7 +314,7 @@ def test_a_killed_run_goes_on(here, tiny):
     with ScriptedEngine(tiny, delay=0.002) as server:
         command = [sys.executable, "-m", "dflash_guard", *map(str, args), "--base-url", server.url]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
-            wait_until((here / "out/part-00000.jsonl").exists, 60)
+            wait_until(lambda: ledger.exists() and "part-00000" in ledger.read_text(), 60)
             child.send_signal(signal.SIGKILL)
         assert not (here / "out/__guard__/manifest.json").exists()
         before = len(server.asked)
@@ -346,6 +370,54 @@ def test_off_and_by_row(here, tiny):
             True: 3,
             False: 3,
         }
+
+
+def test_transformers_generates_in_this_process(here, tiny, tmp_path):
+    """A random model: the rules about what is said are left out."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    model = here / "model"
+    shutil.copytree(tiny, model)
+    config = Qwen3Config(
+        vocab_size=600, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=16, max_position_embeddings=512, eos_token_id=2, bos_token_id=None,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    Qwen3ForCausalLM(config).save_pretrained(model)
+    prompts(here, 4)
+    ignore = (
+        "no-response", "short-response", "truncated-response", "repetition-loop", "missing-thinking", "empty-thinking",
+        "unclosed-thinking", "stray-bytes", "invalid-text", "forged-turn", "unopened-thinking", "repeated-thinking",
+    )  # fmt: skip
+    made = generate(
+        here / "prompts",
+        out=here / "out",
+        model=str(model),
+        engine="transformers",
+        max_new_tokens=16,
+        ignore=[*IGNORED, *ignore],
+    )
+    assert (made.passed, made.failed) == (4, 0)
+    row = rows_of(here)[0]
+    assert row["generator"]["engine"] == "transformers"
+    assert row["output_ids"]
+    assert row["usage"]["completion_tokens"] == len(row["output_ids"])
+
+
+def test_a_dry_run_shows_what_will_be_sent(here, tiny):
+    prompts(here, 9)
+    args = ["generate", "prompts", "--model", MODEL, "--tokenizer", tiny, "--dry-run", "--ignore", DISTRIBUTION]
+    ran = subprocess.run(
+        [sys.executable, "-m", "dflash_guard", *map(str, args)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert [line for line in ran.stdout.splitlines() if line.startswith("id ")] == [
+        f"id {i} · {n} prompt tokens" for i, n in zip(range(3), re.findall(r"· (\d+) prompt", ran.stdout), strict=True)
+    ]
+    assert '"chat_template_kwargs": {"enable_thinking": true}' in ran.stdout
+    assert "  <|im_start|>user" in ran.stdout
+    assert not (here / "completions").exists()
 
 
 def test_the_gate_is_first(here, tiny):
