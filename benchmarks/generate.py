@@ -30,7 +30,8 @@ async def chat(request):
     await request.read()
     text = "".join(sentence % (count * 50 + i) for i in range(44))
     message = {"role": "assistant", "content": text, "reasoning_content": text}
-    return web.json_response({"choices": [{"message": message, "finish_reason": "stop"}], "usage": {"completion_tokens": 1900}})
+    choices = [{"message": message, "finish_reason": "stop"}]
+    return web.json_response({"choices": choices, "usage": {"completion_tokens": 1900}})
 app = web.Application()
 app.router.add_get("/v1/models", models)
 app.router.add_get("/server_info", info)
