@@ -93,9 +93,8 @@ def main():
             )
             stub.kill()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(
-        f"{made.passed:,} completions: {measured['cpu'] / count * 1000:.2f} ms of CPU each, {count / measured['wall']:,.0f}/s, peak {peak:,.0f} MiB"
-    )
+    cpu, speed = measured["cpu"] / count * 1000, count / measured["wall"]
+    print(f"{made.passed:,} completions: {cpu:.2f} ms of CPU each, {speed:,.0f}/s, peak {peak:,.0f} MiB")
 
 
 if __name__ == "__main__":
