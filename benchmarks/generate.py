@@ -18,7 +18,8 @@ from pathlib import Path
 STUB = """
 import asyncio, json, sys
 from aiohttp import web
-sentence = "It is asked for a number, and number %d is what I come to after some thought about it. "
+import random
+words = ["w" + "aeiou"[i % 5] + str(i) for i in range(5000)]
 async def models(_):
     return web.json_response({"data": [{"id": "m", "owned_by": "stub", "max_model_len": 32768, "root": sys.argv[1]}]})
 async def info(_):
@@ -28,7 +29,7 @@ async def chat(request):
     global count
     count += 1
     await request.read()
-    text = "".join(sentence % (count * 50 + i) for i in range(44))
+    text = " ".join(random.choices(words, k=640))
     message = {"role": "assistant", "content": text, "reasoning_content": text}
     choices = [{"message": message, "finish_reason": "stop"}]
     return web.json_response({"choices": choices, "usage": {"completion_tokens": 1900}})

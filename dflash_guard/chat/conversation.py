@@ -10,6 +10,11 @@ __all__ = ["Conversation", "ConversationError", "read_conversation"]
 Message = dict[str, Any]
 
 _THOUGHTS: Final = ("reasoning_content", "reasoning", "thinking")
+_TAKEN: Final = frozenset(
+    ("add_generation_prompt", "chat_template", "continue_final_message", "conversations", "documents", "messages",
+     "prompt", "return_assistant_tokens_mask", "tools")
+)  # fmt: skip
+"""What a template is given by whoever renders it."""
 _KEPT: Final = ("name", "tool_call_id")
 
 
@@ -50,6 +55,8 @@ def read_conversation(row: Mapping[str, Any], aliases: Mapping[str, str]) -> Con
     turns, added = _turns(row)
     kwargs = row.get("chat_template_kwargs")
     kwargs = dict(kwargs) if isinstance(kwargs, Mapping) else {}
+    if taken := sorted(_TAKEN & set(kwargs)):
+        raise ConversationError(f"chat_template_kwargs may not hold {', '.join(taken)}")
     if isinstance(row.get("enable_thinking"), bool):
         kwargs["enable_thinking"] = row["enable_thinking"]
     return Conversation(
@@ -72,7 +79,8 @@ def _turns(row: Mapping[str, Any]) -> tuple[list[Any], int]:
                 return [{"role": "system", "content": system}, *turns], 1
             return turns, 0
     if isinstance(row.get("instruction"), str):
-        asked = "\n".join(text for text in (row["instruction"], row.get("input")) if text)
+        more = row.get("input")
+        asked = "\n".join(text for text in (row["instruction"], more if isinstance(more, str) else "") if text)
         turns = [{"role": "user", "content": asked}]
         if isinstance(row.get("system"), str) and row["system"]:
             turns.insert(0, {"role": "system", "content": row["system"]})

@@ -5,9 +5,10 @@ with its generation prompt and the conversation up to the answer, requires that 
 the rest through the end token. `tags` takes what a template's generation tags enclose.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -186,7 +187,8 @@ class Planner:
             raise MaskError("no turn token", f"the template writes no {self.marks.begin_text}")
         has_system = conversation.messages[0]["role"] in {"system", "developer"} or conversation.tools
         generator = conversation.row.get("generator")
-        served = self._served or (generator.get("chat_template_sha256") if isinstance(generator, Mapping) else "") or ""
+        said = generator.get("chat_template_sha256") if isinstance(generator, Mapping) else ""
+        served = self._served or (said if isinstance(said, str) else "")
         if served and served != self.template.sha256:
             raise MaskError(
                 "another template", f"it was served with template {served[:12]}…, not {self.template.sha256[:12]}…"
@@ -215,7 +217,7 @@ class Planner:
         row = conversation.row
         prompt_ids, output_ids = row.get("prompt_ids"), row.get("output_ids")
         last = index == max(i for i, m in enumerate(conversation.messages) if m["role"] == "assistant")
-        if self.builder not in {"auto", "engine"} or not (prompt_ids and output_ids and last):
+        if self.builder not in {"auto", "engine"} or not (_is_ids(prompt_ids) and _is_ids(output_ids) and last):
             if self.builder == "engine":
                 raise MaskError("no engine ids", "the row does not hold the engine's prompt_ids and output_ids")
             return job
@@ -282,6 +284,10 @@ class Planner:
         return Masked(ids, mask)
 
 
+def _is_ids(value: object) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and bool(value) and all(type(each) is int and each >= 0 for each in value)
+
+
 def _plain(text: str) -> str:
-    """Text without the white space that templates strip around thinking and answer."""
-    return "".join(text.split())
+    """Text without the white space that templates write or strip around thinking, and at both ends."""
+    return re.sub(r"\s*(</?think>)\s*", r"\1", text).strip()

@@ -115,15 +115,25 @@ def load_template(path: str | Path, override: str | Path | None = None) -> ChatT
     special = {key: said for key, value in config.items() if key.endswith("_token") and (said := _token(value))}
     if override is not None:
         if not Path(override).is_file():
-            raise DataNotFoundError(f"--template {override} does not exist.", hint="name a Jinja file.")
-        return ChatTemplate(Path(override).read_text(encoding="utf-8"), special)
+            raise DataNotFoundError(f"--template {override} is no file.", hint="name a Jinja file.")
+        return ChatTemplate(_read(Path(override)), special)
     file = folder / "chat_template.jinja"
-    text = file.read_text(encoding="utf-8") if file.is_file() else config.get("chat_template")
+    text = _read(file) if file.is_file() else config.get("chat_template")
     if isinstance(text, list):  # several, by name
-        text = next((each.get("template") for each in text if each.get("name") == "default"), None)
+        named = [each for each in text if isinstance(each, Mapping)]
+        text = next((each.get("template") for each in named if each.get("name") == "default"), None)
     if not isinstance(text, str):
         raise UsageError(f"{folder} holds no chat template.", hint="name one with --template FILE.")
     return ChatTemplate(text, special)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"the chat template {path} can't be read: {error}.", hint="it is Jinja text in UTF-8."
+        ) from error
 
 
 def _config(path: Path) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def tell(error: BaseException) -> int:
             _lines(*_usage(error))
             return ExitCode.USAGE
         case OSError():
-            _lines(_system(error), f"Set {DEBUG}=1 to see where it happened.")
+            _lines(_system(error), f"check the path, its permissions and the disk; {DEBUG}=1 shows where it happened.")
         case _:
             _lines(_internal(error), f"This is a bug. Set {DEBUG}=1, run it again, and report what is printed.")
     return ExitCode.NOT_JUDGED

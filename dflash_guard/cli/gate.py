@@ -75,7 +75,7 @@ def gate(
     from dflash_guard.verbs.gate import gate as verify
 
     command = ctx.meta.get(VERDICT)
-    if command is not None and not command:
+    if command is not None and (not command or not command[0]):
         raise UsageError("there is no command behind `--`.", hint="write it there, or leave `--` away.")
     options: dict[str, Any] = {
         "stage": stage,

@@ -120,7 +120,7 @@ def _divide_array(seal: Seal, wanted: list[tuple[Path, Mask]]) -> None:
 def _elements(seal: Seal, rows: pa.RecordBatch) -> list[str]:
     if set(rows.column("fault").to_pylist()) - {None, "duplicate-key"}:
         raise UsageError(
-            f"{seal.shard.name} holds elements that are no JSON, and can't be written to an array.",
+            f"{seal.shard.name} holds elements that are no JSON objects, and can't be written to an array.",
             hint="leave --failed away, or convert the array to JSONL first.",
         )
     said: list[str] = rows.column("text").to_pylist()

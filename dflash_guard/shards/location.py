@@ -10,7 +10,7 @@ from dflash_guard.errors import DataNotFoundError, NothingToJudgeError, ShardAcc
 from dflash_guard.shards.format import looks_like_shard
 from dflash_guard.shards.model import LeftOut, Listing, Shard
 
-__all__ = ["find_shards"]
+__all__ = ["find_shards", "is_side_file"]
 
 _SIDE_FILES = {
     "dataset_info.json",
@@ -20,6 +20,7 @@ _SIDE_FILES = {
     ".gitattributes",
     "manifest.json",
 }
+_DATA_SUFFIXES = {".parquet", ".arrow", ".feather", ".ipc", ".jsonl", ".ndjson", ".gz", ".zst", ".zstd"}
 _SIDE_STEMS = ("readme", "license", "licence", "notice", "citation", "changelog", "copying")
 _SIDE_SUFFIXES = {
     ".md", ".sha256", ".sha512", ".md5", ".crc", ".py", ".yaml", ".yml", ".toml", ".lock", ".sh", ".log", ".png",
@@ -40,7 +41,7 @@ def find_shards(data: Sequence[str | Path]) -> Listing:
     """
     shards: list[Shard] = []
     left_out: list[LeftOut] = []
-    seen: set[tuple[int, int]] = set()
+    seen: set[str] = set()
     several = len(data) > 1
     for given in data:
         root, paths, explicit = _expand(str(given))
@@ -50,8 +51,8 @@ def find_shards(data: Sequence[str | Path]) -> Listing:
             found = _shard(path, prefix + _clean(name), explicit=explicit)
             if isinstance(found, LeftOut):
                 left_out.append(found)
-            elif (identity := _identity(path)) not in seen:
-                seen.add(identity)
+            elif found.location not in seen:  # another name of the same file is another shard, as it is to who reads it
+                seen.add(found.location)
                 shards.append(found)
     if not shards:
         raise NothingToJudgeError(
@@ -127,7 +128,12 @@ def _shard(path: Path, name: str, *, explicit: bool) -> Shard | LeftOut:
         return LeftOut(name, "a link to a file that does not exist")
     except OSError as error:
         raise _refused(name, error) from error
-    return Shard(name, str(path.absolute()), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    return Shard(name, os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)  # noqa: PTH100 - links stay what they are
+
+
+def is_side_file(path: Path) -> bool:
+    """Whether a file of a folder is no shard, by its name."""
+    return bool(_side_file(path))
 
 
 def _side_file(path: Path) -> str:
@@ -136,14 +142,11 @@ def _side_file(path: Path) -> str:
         return "its name begins with . or _"
     if lower.endswith(".tmp"):
         return "a temporary file"
-    if lower in _SIDE_FILES or path.stem.lower().startswith(_SIDE_STEMS) or path.suffix.lower() in _SIDE_SUFFIXES:
+    suffix = path.suffix.lower()
+    is_told = suffix not in _DATA_SUFFIXES and path.stem.lower().startswith(_SIDE_STEMS)
+    if lower in _SIDE_FILES or is_told or suffix in _SIDE_SUFFIXES:
         return "a side file"
     return ""
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_dev, status.st_ino
 
 
 def _clean(name: str) -> str:

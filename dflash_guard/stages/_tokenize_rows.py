@@ -136,8 +136,9 @@ class RowTokenizer:
                     planned.append((sample_id, source, thinks, self.planner.plan(conversation, index)))
                 except MaskError as error:
                     aside.append((sample_id, index - conversation.added, error.reason, error.detail))
-        except ConversationError as error:
-            aside.append((sample_id, None, "unreadable row", str(error)))
+        except (ConversationError, TypeError, AttributeError, KeyError, IndexError) as error:
+            # A row of a form that nobody thought of costs itself, not the run.
+            aside.append((sample_id, None, "unreadable row", f"{type(error).__name__}: {error}"))
         except MaskError as error:
             aside.append((sample_id, None, error.reason, error.detail))
 

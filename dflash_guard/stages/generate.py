@@ -31,6 +31,7 @@ from dflash_guard.verbs.check import check
 from dflash_guard.verbs.drafting import draft_contract
 from dflash_guard.verbs.gated import GatedData, open_gated
 from dflash_guard.verbs.judging import judge_scan
+from dflash_guard.verbs.outputs import refuse_nested
 from dflash_guard.verdict.canonical import canonical, canonical_digest
 from dflash_guard.verdict.chain import copy_verdicts
 from dflash_guard.verdict.folder import GuardFolder
@@ -176,6 +177,7 @@ def generate(
     """
     if engine not in {"http", "transformers"} or (engine == "http" and not base_urls):
         raise UsageError("no engine was named.", hint="give --base-url URL, --serve MODEL or --engine transformers.")
+    refuse_nested([data] if isinstance(data, str | Path) else list(data), {"out": Path(out)})
     gated = open_gated(data, stage="prompts", contract=contract, mode=mode, family=family, ignore=ignore)
     asked = {
         "base_urls": list(base_urls),
@@ -403,8 +405,12 @@ class _Ledger:
         self.failures_folder = self.folder.path / "failures"
         key = canonical_digest(self.made_of)
         if self.path.is_file():
-            said = json.loads(self.path.read_bytes())
-            if said["key"] != key:
+            try:
+                said = json.loads(self.path.read_bytes())
+                same = said["key"] == key
+            except (ValueError, KeyError, TypeError):
+                same = False
+            if not same:
                 raise UsageError(
                     f"{self.out} was begun with other prompts, another model or other sampling.",
                     hint="name a new folder with --out, or give the same options.",

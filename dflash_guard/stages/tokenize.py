@@ -30,6 +30,7 @@ from dflash_guard.shards.writer import publish, temporary_name, whole_path, writ
 from dflash_guard.stages._tokenize_rows import ASIDE, ROWS, Chunk, Row, RowSettings, RowTokenizer, start_worker, work
 from dflash_guard.verbs.check import check
 from dflash_guard.verbs.gated import GatedData, open_gated
+from dflash_guard.verbs.outputs import refuse_nested
 from dflash_guard.verdict.canonical import canonical, canonical_digest
 from dflash_guard.verdict.chain import copy_verdicts
 from dflash_guard.verdict.folder import GuardFolder
@@ -109,6 +110,7 @@ def tokenize(
         JudgeError: A worker died, or the disk is full.
         NothingToJudgeError: No row could be made.
     """
+    refuse_nested([data] if isinstance(data, str | Path) else list(data), {"out": Path(out)})
     gated = open_gated(
         data,
         stage="completions",
@@ -287,7 +289,11 @@ class _Run:
         """Refuse a folder that holds anything but this very run."""
         begun = self.folder.path / "tokenize.json"
         if begun.is_file():
-            if json.loads(begun.read_bytes()).get("key") == self.key:
+            try:
+                same = json.loads(begun.read_bytes())["key"] == self.key
+            except (ValueError, KeyError, TypeError):
+                same = False
+            if same:
                 return
             raise UsageError(
                 f"{self.out} was begun with other data or options.", hint="name a new folder, or remove this one first."

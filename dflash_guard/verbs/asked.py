@@ -1,5 +1,6 @@
 """What one call of `check` asks, and whether it was answered before."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -108,4 +109,4 @@ def _same_upstream(named: list[str] | None, manifest: str, recorded: list[str]) 
     """Whether the upstream that is asked for is the one that is recorded; a manifest's own goes with its digest."""
     if named is None:
         return bool(manifest) or not recorded
-    return [str(Path(each).absolute()) for each in named] == recorded
+    return [os.path.abspath(each) for each in named] == recorded  # noqa: PTH100 - links stay what they are

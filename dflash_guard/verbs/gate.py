@@ -1,5 +1,6 @@
 """`gate`: verify that data has a verdict that opens it, for the bytes and the contract as they are now."""
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from dflash_guard.verbs.drafting import draft_contract
 from dflash_guard.verdict.chain import Link, verify_chain
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.identity import verify_shards
-from dflash_guard.verdict.manifest import read_manifest
-from dflash_guard.verdict.record import Record, is_as_written, read_record
+from dflash_guard.verdict.manifest import Manifest, read_manifest
+from dflash_guard.verdict.record import Evidence, Record, is_as_written, read_record
 
 __all__ = ["Passage", "gate"]
 
@@ -107,6 +108,8 @@ def gate(
         from dflash_guard.verdict.signature import verify_signature
 
         verify_signature(folder, record, trust)
+    if record.stage != named:
+        raise GateError(f"{path} is a verdict of stage {record.stage}, not {named}.", hint=again)
     _verify_result(record, given, words)
     verify_shards(record, listing.shards, rehash=rehash, hint=again)
     asked = _contract_now(folder, record, contract, mode, family, sets, ignore)
@@ -132,7 +135,7 @@ def _find_verdict(
     folder = GuardFolder.find(data, out)
     if stage is not None:
         return folder.verdict(stage)
-    found = [each for each in STAGES if folder.verdict(each).exists()]
+    found = [each for each in STAGES if folder.has_verdict(each)]
     if len(found) == 1:
         return folder.verdict(found[0])
     if found:
@@ -167,25 +170,35 @@ def _contract_now(
     ignore: Sequence[str],
 ) -> Contract:
     stage = next(each for each in STAGES if each == record.stage)
-    manifest = read_manifest(folder)
-    if manifest is not None and manifest.stage != stage:
-        manifest = None
-    draft = draft_contract(manifest, contract, stage=stage, mode=mode, family=family, sets=sets, ignore=ignore)
+    draft = draft_contract(
+        _manifest(folder, stage), contract, stage=stage, mode=mode, family=family, sets=sets, ignore=ignore
+    )
     return draft.resolve(load_family(record.family) if draft.family is None else None)
 
 
+def _manifest(folder: GuardFolder, stage: str) -> Manifest | None:
+    try:
+        manifest = read_manifest(folder)
+    except UsageError as error:
+        raise GateError(error.what, hint=error.hint) from error
+    return manifest if manifest is not None and manifest.stage == stage else None
+
+
 def _verify_manifest(folder: GuardFolder, record: Record, hint: str) -> None:
-    manifest = read_manifest(folder)
-    digest = manifest.digest if manifest is not None and manifest.stage == record.stage else ""
+    manifest = _manifest(folder, record.stage)
+    digest = manifest.digest if manifest is not None else ""
     if digest != record.manifest:
         what = "was not there" if not record.manifest else "is not the one that was there"
         raise GateError(f"the manifest of the data {what} when it was judged.", hint=hint)
+    for name, said in manifest.evidence.items() if manifest is not None else ():
+        if not is_as_written(folder, Evidence(said["path"], said["sha256"])):
+            raise GateError(f"{said['path']}, the manifest's evidence of {name}, is missing or was changed.", hint=hint)
 
 
 def _verify_reach(passage: Passage, upstream: str | None, hint: str) -> None:
     """That the chain goes as far as is asked for."""
     recorded = {path for parent in passage.record.upstream for path in parent.data}
-    if upstream is not None and str(Path(upstream).absolute()) not in recorded:
+    if upstream is not None and os.path.abspath(upstream) not in recorded:  # noqa: PTH100 - links stay what they are
         raise GateError(
             f"the data was not compared with {upstream} when it was judged.", hint=f"{hint} --upstream {upstream}"
         )

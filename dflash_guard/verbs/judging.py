@@ -218,10 +218,15 @@ def _shard_failures(scan: Scan, contract: Contract) -> pa.Table:
 def _prompts_of(manifest: Manifest | None, folder: GuardFolder) -> Path | None:
     """The file that says which prompt each token row has, where a manifest has one that this DuckDB can compare."""
     said = manifest.evidence.get("prompts") if manifest is not None else None
-    if said is None or said.get("duckdb") != tool_version("duckdb"):
+    if said is None:
         return None
     evidence = Evidence(said["path"], said["sha256"])
-    return folder.path / evidence.path if is_as_written(folder, evidence) else None
+    if not is_as_written(folder, evidence):
+        raise UsageError(
+            f"{folder.path / evidence.path}, which the manifest names, is missing or was changed.",
+            hint="let its stage write the data set again, or bring the file back.",
+        )
+    return folder.path / evidence.path if said.get("duckdb") == tool_version("duckdb") else None
 
 
 def _as_failures(said: Mapping[str, str], contract: Contract) -> pa.Table:

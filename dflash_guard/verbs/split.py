@@ -21,10 +21,11 @@ from dflash_guard.errors import GateError, JudgeError, UsageError
 from dflash_guard.facts.sql import sql
 from dflash_guard.facts.stage import detect_stage
 from dflash_guard.shards.division import Mask, divide
-from dflash_guard.shards.location import find_shards
+from dflash_guard.shards.location import find_shards, is_side_file
 from dflash_guard.shards.model import Seal
 from dflash_guard.shards.writer import sync_tree
 from dflash_guard.verbs.check import check
+from dflash_guard.verbs.outputs import refuse_nested
 from dflash_guard.verbs.worklist import write_worklist
 from dflash_guard.verdict.chain import copy_verdicts
 from dflash_guard.verdict.folder import GuardFolder
@@ -103,7 +104,7 @@ def split(
     given = [data] if isinstance(data, str | Path) else list(data)
     targets = {"passed": Path(passed), "failed": failed and Path(failed), "regenerate": regenerate and Path(regenerate)}
     outputs = {name: Path(path).absolute() for name, path in targets.items() if path}
-    _refuse_outputs(given, outputs)
+    refuse_nested(given, outputs)
     stage = stage or _stage_of(given, options.get("out"))
     verdict = check(given, stage=stage, progress=progress, **options)
     work = _Work(verdict, given)
@@ -130,7 +131,7 @@ def split(
 
 def _stage_of(data: Sequence[str | Path], out: str | Path | None) -> Stage:
     folder = GuardFolder.find(data, out)
-    judged: list[Stage] = [each for each in ("prompts", "completions", "tokenized") if folder.verdict(each).exists()]
+    judged: list[Stage] = [each for each in ("prompts", "completions", "tokenized") if folder.has_verdict(each)]
     if len(judged) == 1:
         return judged[0]
     stage = detect_stage(find_shards(data).shards) if not judged else None
@@ -140,27 +141,15 @@ def _stage_of(data: Sequence[str | Path], out: str | Path | None) -> Stage:
     return stage
 
 
-def _refuse_outputs(data: Sequence[str | Path], outputs: Mapping[str, Path]) -> None:
-    """Refuse folders that are one another, or lie in the data, or hold it."""
-    resolved = {name: path.resolve() for name, path in outputs.items()}
-    if len(set(resolved.values())) < len(resolved):
-        raise UsageError("two of the outputs are the same folder.", hint="give each a folder of its own.")
-    for name, path in resolved.items():
-        for each in data:
-            root = Path(each).resolve()
-            if path == root or root in path.parents or path in root.parents:
-                raise UsageError(
-                    f"--{name} {path} and the data {each} lie in one another.", hint="name a folder beside it."
-                )
-
-
 def _refuse_other(path: Path, name: str, source: Parent) -> None:
     """Refuse a folder that holds anything but an earlier split of the very same data."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     manifest = read_manifest(GuardFolder(path / "__guard__")) if path.is_dir() else None
     made_here = manifest is not None and manifest.split_from is not None and manifest.split_from.shards == source.shards
-    if not made_here:
+    known = {part.name for part in manifest.shards} if manifest is not None else set()
+    here = {each.relative_to(path).as_posix() for each in path.rglob("*") if each.is_file()} if path.is_dir() else set()
+    if not made_here or {each for each in here if not each.startswith("__guard__/")} != known:
         raise UsageError(f"--{name} {path} is there already.", hint="name a new folder, or remove it first.")
 
 
@@ -208,6 +197,7 @@ class _Work:
     whole: tuple[str, ...] = ()
     strangers: set[str] = field(default_factory=set)
     source: Parent = field(init=False)
+    names: dict[str, str] = field(init=False)
     _sides: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -218,6 +208,7 @@ class _Work:
         where = tuple(os.path.abspath(each) for each in self.data)  # noqa: PTH100 - a glob is no path
         shards = tuple(seal.sha256 for seal in self.verdict.seals)
         self.source = Parent(where, str(folder.path), record.stage, record.digest, shards)
+        self.names = _output_names([seal.shard.name for seal in self.verdict.seals])
         self._read_failures()
 
     def _read_failures(self) -> None:
@@ -240,7 +231,7 @@ class _Work:
     def divide(self, passed: Path, failed: Path | None) -> None:
         """Write all shards' rows, and count them."""
         for seal, facts in zip(self.verdict.seals, self.verdict.facts, strict=True):
-            name = _safe(seal.shard.name)
+            name = self.names[seal.shard.name]
             if _hashed(Path(seal.shard.location)) != seal.sha256:
                 raise GateError(f"{seal.shard.name} was changed since it was judged.", hint="run split again.")
             if seal.shard.name in self.broken:
@@ -280,6 +271,11 @@ class _Work:
                 for each, count in zip(listing, rows, strict=True)
             )
             self._sides[name] = (sum(rows), len(parts))
+            if listing and len(find_shards([path]).shards) != len(listing):
+                raise JudgeError(
+                    f"some of the shards written to --{name} would not be seen as shards.",
+                    hint="this is a fault of dflash-guard; please report it.",
+                )
             if name == "passed" and sum(rows) != self.passed_rows:
                 raise JudgeError(
                     f"{sum(rows):,} rows were written, and {self.passed_rows:,} pass.",
@@ -291,7 +287,7 @@ class _Work:
         """Rows of each file of a side: of a broken shard those that could be read."""
         if name == "regenerate":
             return [path.read_bytes().count(b"\n") for path in files]
-        seals = {_safe(seal.shard.name): seal for seal in self.verdict.seals}
+        seals = {self.names[seal.shard.name]: seal for seal in self.verdict.seals}
         counts = []
         for path in files:
             seal = seals[path.relative_to(root).as_posix()]
@@ -369,9 +365,15 @@ def _lines(facts: str, seal: Seal) -> "np.ndarray[Any, np.dtype[np.int64]]":
     return lines
 
 
-def _safe(name: str) -> str:
-    """A shard's name as a path in another folder."""
-    return "/".join(part for part in name.split("/") if part not in {"", ".", ".."})
+def _output_names(names: Sequence[str]) -> dict[str, str]:
+    """Where each shard goes: under its own name, unless that would hide it there, or stand in another's way."""
+    own = {name: "/".join(part for part in name.split("/") if part not in {"", ".", ".."}) for name in names}
+    folders = {parent.as_posix() for name in own.values() for parent in Path(name).parents}
+    apart = len(set(own.values())) == len(own) and not folders & set(own.values())
+    hidden = any(part.startswith((".", "_")) for name in own.values() for part in name.split("/"))
+    if apart and not hidden and not any(is_side_file(Path(name)) for name in own.values()):
+        return own
+    return {name: f"shard-{index:05d}-{Path(name).name.lstrip('._')}" for index, name in enumerate(own)}
 
 
 def _hashed(path: Path) -> str:

@@ -38,15 +38,17 @@ class GuardFolder:
 
     @classmethod
     def find(cls, data: Sequence[str | Path], out: str | Path | None = None) -> "GuardFolder":
-        """Find the folder that was written: beside the data even where that can't be written any more.
+        """Find the folder that was written last: beside the data, or in the state folder where that can't be written.
 
         Args:
             data: As given.
             out: A folder named by hand, which wins.
         """
-        if out is None and len(data) == 1 and (beside := _beside(Path(data[0]))) is not None and beside.is_dir():
-            return cls(beside)
-        return cls.locate(data, out)
+        if out is not None:
+            return cls(Path(out).absolute())
+        beside = _beside(Path(data[0])) if len(data) == 1 else None
+        folders = [folder for folder in (beside, _state_folder(data)) if folder is not None]
+        return cls(max(folders, key=_last_written))
 
     @property
     def manifest(self) -> Path:
@@ -74,6 +76,13 @@ class GuardFolder:
         """The signed envelope of a stage's verdict."""
         return self.path / f"{stage}.verdict.dsse.json"
 
+    def has_verdict(self, stage: str) -> bool:
+        """Whether there is a verdict of a stage, or something in its place that can't be looked at."""
+        try:
+            return self.verdict(stage).exists()
+        except OSError:
+            return True
+
     def scratch(self, run_id: str) -> Path:
         """A folder for what does not fit in memory; gone after the run."""
         return self.path / f".scratch-{run_id}"
@@ -81,6 +90,15 @@ class GuardFolder:
     def clean(self, run_id: str) -> None:
         """Remove what the run does not leave behind."""
         shutil.rmtree(self.scratch(run_id), ignore_errors=True)
+
+
+def _last_written(folder: Path) -> float:
+    """When a verdict was last written to a folder; of folders without any, one that is there counts more."""
+    try:
+        times = [path.stat().st_mtime for path in folder.glob("*.verdict.json")]
+    except OSError:
+        return 0.0  # it is there, and can't be read: whoever reads it says so
+    return max(times, default=0.0 if folder.exists() else -1.0)
 
 
 def _beside(data: Path) -> Path | None:

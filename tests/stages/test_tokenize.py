@@ -386,7 +386,7 @@ def test_a_folder_begun_with_other_options_is_left_alone(here, tiny, mine):
     [
         (["--tokenizer", "nowhere"], "does not exist"),
         (["--tokenizer", "."], "holds no tokenizer.json"),
-        (["--tokenizer", "TINY", "--template", "nowhere.jinja"], "does not exist"),
+        (["--tokenizer", "TINY", "--template", "nowhere.jinja"], "is no file"),
         (["--tokenizer", "TINY", "--builder", "magic"], "magic"),
     ],
 )
@@ -603,3 +603,61 @@ def test_public_references_are_masked_alike(name):
     history = [i for i in differs if i < np.flatnonzero(ids == 151_644)[-1] and theirs[i]]
     assert sorted({*newlines, *history}) == differs.tolist()
     assert len(newlines) >= 1
+
+
+# Faults that were found by trying to break it.
+
+
+ODD_ROWS = {
+    "a reserved kwarg": {"chat_template_kwargs": {"messages": []}},
+    "ids that are no list": {"prompt_ids": 5, "output_ids": 6},
+    "ids that are no numbers": {"prompt_ids": ["a"], "output_ids": [5.0]},
+    "a template digest that is a number": {"generator": {**samples.GENERATOR, "chat_template_sha256": 5}},
+}
+
+
+@pytest.mark.parametrize("odd", ODD_ROWS)
+def test_an_odd_row_costs_itself_and_not_the_run(here, tiny, mine, odd):
+    rows = [talk(i, f"It is {i}, I think, or near.", **mine) for i in range(4)]
+    rows[2] |= ODD_ROWS[odd]
+    completions(here, rows)
+    made = make(here, tiny)
+    assert made.rows + sum(made.set_aside.values()) == 4
+    assert made.rows >= 3
+
+
+def test_engine_ids_of_other_white_space_are_another_text(here, tiny, mine):
+    tokenizer = load_tokenizer(tiny)
+    rows = [talk(i, "if x:\n  return y, which is the answer", **mine) for i in range(2)]
+    prompt = "<|im_start|>user\nWhat is number 1, part 0?<|im_end|>\n<|im_start|>assistant\n"
+    said = f"<think>\n{thought(1)}\n</think>\n\nif x:\n        return  y, which is the answer<|im_end|>"
+    rows[1] |= {"prompt_ids": tokenizer.encode(prompt), "output_ids": tokenizer.encode(said)}
+    completions(here, rows)
+    make(here, tiny)
+    assert [(each["sample_id"], each["reason"]) for each in aside_of(here)] == [("row-1", "engine ids of another text")]
+
+
+def test_an_output_in_the_data_is_refused(here, tiny, mine):
+    completions(here, [talk(1, "It is one, I think, or near.", **mine)])
+    with pytest.raises(UsageError, match="lie in one another"):
+        tokenize(here / "completions", out=here / "completions/tokens", tokenizer=tiny, family="tiny", ignore=IGNORED)
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe{{", b"\x80"])
+def test_a_template_that_is_no_text(here, tiny, mine, text):
+    completions(here, [talk(1, "It is one, I think, or near.", **mine)])
+    (here / "bad.jinja").write_bytes(text)
+    with pytest.raises(UsageError, match="can't be read"):
+        make(here, tiny, template=here / "bad.jinja")
+
+
+def test_evidence_that_the_manifest_names_must_be_there(here, tiny, mine):
+    completions(here, [talk(i, f"It is {i}, I think, or near.", **mine) for i in range(4)])
+    make(here, tiny)
+    evidence = here / "tokens/__guard__/prompts.parquet"
+    evidence.unlink()
+    with pytest.raises(GateError, match="evidence of prompts, is missing"):
+        dg.gate(here / "tokens", ignore=IGNORED)
+    (here / "tokens/__guard__/tokenized.verdict.json").unlink()
+    with pytest.raises(UsageError, match="is missing or was changed"):
+        dg.check(here / "tokens", stage="tokenized", ignore=IGNORED)

@@ -639,3 +639,59 @@ def test_two_checks_at_once_leave_one_whole_verdict(chain):
         assert list(pool.map(check, (30, 31, 32))) == [0, 0, 0]
     assert opened(chain, sets=["few-loss-tokens.min=30"]).record.counts.rows == 2 * ROWS
     assert not list(Path(chain / "__guard__").rglob("*.tmp"))
+
+
+# Faults that were found by trying to break it.
+
+
+def test_a_second_name_of_a_shard_is_a_second_shard(chain):
+    """A reader of the folder reads both."""
+    os.link(chain / "part-0.parquet", chain / "part-2.parquet")
+    with pytest.raises(GateError, match="was not judged"):
+        opened(chain)
+    assert dg.check(chain, stage="tokenized", ignore=IGNORED).counts.rows == 3 * ROWS
+
+
+@pytest.mark.parametrize("name", ["licenses.parquet", "README-shard.parquet", "notices.parquet"])
+def test_a_shard_is_no_side_file_for_its_name(chain, name):
+    shutil.copy(chain / "part-0.parquet", chain / name)
+    with pytest.raises(GateError, match="was not judged"):
+        opened(chain)
+
+
+def test_a_verdict_under_another_stages_name(chain, tmp_path):
+    guard = tmp_path / "completions/__guard__"
+    shutil.copy(guard / "completions.verdict.json", guard / "tokenized.verdict.json")
+    with pytest.raises(GateError, match="is a verdict of stage completions, not tokenized"):
+        opened(tmp_path / "completions", stage="tokenized")
+
+
+def test_an_upstream_by_a_roundabout_path(chain, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path / "prompts")
+    judge(chain, "tokenized", upstream="../completions")
+    opened(chain, upstream="../completions")
+    opened(chain, upstream=str(tmp_path / "completions"))
+
+
+def test_a_manifest_that_is_damaged(chain):
+    (chain / "__guard__/manifest.json").write_text("{")
+    with pytest.raises(GateError, match="is damaged"):
+        opened(chain)
+
+
+def test_the_verdict_that_was_written_last_counts(chain, tmp_path, monkeypatch):
+    """Where the folder can't be written any more, a verdict goes to the user's state folder."""
+    from dflash_guard.verdict import folder as module
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(module, "_can_write", lambda _: False)
+    settle()
+    assert not dg.check(chain, stage="tokenized", ignore=IGNORED, sets=["few-loss-tokens.min=5000"]).passed
+    with pytest.raises(GateError, match="failed its contract"):
+        opened(chain)
+
+
+def test_an_empty_command(chain):
+    ran = command("gate", chain, "--ignore", DISTRIBUTION, "--", "")
+    assert ran.returncode == 2
+    assert "no command" in ran.stderr

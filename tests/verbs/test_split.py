@@ -88,7 +88,7 @@ def test_an_element_that_is_no_json_stops_what_would_lose_it(tmp_path):
     (data / "a.json").write_text(
         f"[{json.dumps(samples.completion(1))}, nonsense, {json.dumps(samples.completion(2))}]"
     )
-    with pytest.raises(UsageError, match="no JSON"):
+    with pytest.raises(UsageError, match="no JSON objects"):
         divide(data, tmp_path, stage="completions")
     assert sorted(os.listdir(tmp_path)) == ["data"]
     assert split(data, passed=tmp_path / "ok", stage="completions", ignore=IGNORED).passed_rows == 2
@@ -340,3 +340,45 @@ def test_a_kill_leaves_the_old_state_or_the_new(tmp_path, verb):
     shutil.rmtree(tmp_path / "ok", ignore_errors=True)
     shutil.rmtree(tmp_path / "bad", ignore_errors=True)
     assert command(*args).returncode == (1 if verb == "check" else 0)
+
+
+# Faults that were found by trying to break it.
+
+
+@pytest.mark.parametrize(("passed", "failed"), [("o", "o/bad"), ("o/good", "o")])
+def test_outputs_in_one_another_are_refused(tmp_path, passed, failed):
+    path = samples.write(tmp_path, [samples.prompt(i) for i in range(3)], "prompts")
+    with pytest.raises(UsageError, match="lie in one another"):
+        split(path, passed=tmp_path / passed, failed=tmp_path / failed, stage="prompts", ignore=IGNORED)
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_link_as_output_is_refused(tmp_path):
+    path = samples.write(tmp_path, [samples.prompt(i) for i in range(3)], "prompts")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    with pytest.raises(UsageError, match="is a link"):
+        split(path, passed=tmp_path / "link", stage="prompts", ignore=IGNORED)
+
+
+def test_a_file_of_the_users_in_an_earlier_split_is_kept(tmp_path):
+    path = samples.write(tmp_path, [samples.prompt(i) for i in range(3)], "prompts")
+    split(path, passed=tmp_path / "ok", stage="prompts", ignore=IGNORED)
+    (tmp_path / "ok/mine.txt").write_text("mine")
+    with pytest.raises(UsageError, match="is there already"):
+        split(path, passed=tmp_path / "ok", stage="prompts", ignore=IGNORED)
+
+
+@pytest.mark.parametrize(
+    "names", [["_a.jsonl"], ["README.jsonl"], ["manifest.json"], [".x", "y"], ["p/x", "q/x/a.jsonl"]]
+)
+def test_rows_never_go_where_they_are_not_seen(tmp_path, names):
+    paths = []
+    for at, name in enumerate(names):
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(samples.prompt(10 * at + i)) + "\n" for i in range(3)))
+        paths.append(path if name != "q/x/a.jsonl" else path.parent)
+    done = split(paths, passed=tmp_path / "ok", stage="prompts", ignore=IGNORED, out=tmp_path / "guard")
+    assert done.passed_rows == 3 * len(names)
+    assert dg.check(tmp_path / "ok", stage="prompts", ignore=IGNORED).counts.rows == 3 * len(names)
