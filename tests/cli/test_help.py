@@ -54,7 +54,8 @@ def test_examples_are_valid_command_lines(judged, call, name, data_of_examples):
         words = [word.replace("junit:report.xml", "junit:/dev/null") for word in shlex.split(example)]
         code, _, err = call(*words[: words.index("--")] if "--" in words else words)
         # The examples' data has no verdict, which is for a gate to find, and not what an example is wrong about.
-        assert code in {0, 1} or (code == 5 and name in {"gate", "split", "lineage", "tokenize", "generate"}), err
+        shut = code == 5 and name in {"gate", "split", "lineage", "tokenize", "generate"}
+        assert code in {0, 1} or shut or (code == 3 and "--serve" in words), err  # no SGLang here
 
 
 def test_the_root_help_names_every_command(call):

@@ -125,3 +125,101 @@ def test_check_in_every_format(nasty, said):
         text = said("check", nasty, "--stage", "completions", "--format", format)
         assert "\x1b" not in text
         assert not [line for line in text.splitlines() if line.startswith("::set-output")]
+
+
+# --- text that is whole in every cell, and names of shards
+
+OUTPUTS = [
+    *(("profile", "--format", name) for name in ("table", "json", "csv", "markdown", "html")),
+    *(("diff", "--format", name) for name in ("table", "json", "markdown")),
+    ("autopsy",),
+    ("sql", "--format", "table"),
+]
+EXPORTS = [("sql", "--format", name) for name in ("csv", "json")]
+NAMES = ("<script>x", "\x1b[2J\x1b]0;t\x07", "=cmd|1+1", "@SUM(A1)", "+1", "|a|`b`[c](javascript:d)<b>", "a\n=1")
+QUERY = "SELECT messages ->> '$[1].content' AS c, * EXCLUDE messages FROM samples"
+
+
+def written(tmp_path, text, names=("shard",)):
+    """Rows that hold the text wherever a row of completions has one: nothing of it is cut here."""
+    folder = tmp_path / "whole"
+    folder.mkdir()
+    for n, name in enumerate(names):
+        rows = [
+            samples.completion(i, text, thinking=text, source=text, id=f"{text} {n} {i}", finish=text) for i in range(8)
+        ]
+        samples.write(folder, rows, "completions", name)
+    return folder
+
+
+@pytest.fixture
+def looked(said, tmp_path):
+    """What a command prints of a folder."""
+
+    def looked(folder, command, *options, query=QUERY):
+        more = [query] if command == "sql" else []
+        if command == "diff":
+            (tmp_path / "other").mkdir()
+            more = [samples.write(tmp_path / "other", [samples.completion(i) for i in range(8)], "completions")]
+        out = said(command, folder, *more, "--stage", "completions", *options)
+        assert out
+        return out
+
+    return looked
+
+
+@pytest.mark.parametrize("words", [*OUTPUTS, *EXPORTS], ids=" ".join)
+def test_no_line_is_a_command_to_a_runner(words, looked, tmp_path):
+    out = looked(written(tmp_path, NASTY["runner"], ["::error::name"]), *words)
+    assert not [line for line in out.splitlines() if line.lstrip().startswith("::")]
+    assert "##[" not in out
+
+
+@pytest.mark.parametrize("words", OUTPUTS, ids=" ".join)
+def test_200_000_characters_are_cut(words, looked, tmp_path):
+    out = looked(written(tmp_path, NASTY["long"]), *words)
+    assert "x" * 5_000 not in out
+    assert len(out) < 60_000
+
+
+def test_200_000_characters_are_cut_on_the_page(said, tmp_path):
+    said("report", written(tmp_path, NASTY["long"]), "--stage", "completions", "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "x" * 5_000 not in page
+    assert len(page) < 150_000
+
+
+@pytest.mark.parametrize("words", [*OUTPUTS, *EXPORTS], ids=" ".join)
+def test_the_name_of_a_shard_breaks_out_of_nothing(words, looked, tmp_path):
+    folder = written(tmp_path, "The same for all.", NAMES)
+    out = looked(folder, *words, query="SELECT shard, count(*) AS n FROM samples GROUP BY shard ORDER BY shard")
+    harmless(out)
+    if "csv" in words:
+        harmless_csv(out)
+    if "markdown" in words:
+        harmless_markdown(out)
+    if "html" in words:
+        harmless_page(out)
+    if words == ("profile", "--format", "json"):
+        assert {each["shard"] for each in json.loads(out)["by_shard"]} == {f"{name}.jsonl" for name in NAMES}
+    if words == ("sql", "--format", "json"):
+        assert {json.loads(line)["shard"] for line in out.splitlines()} == {f"{name}.jsonl" for name in NAMES}
+
+
+def test_the_name_of_a_shard_breaks_no_page(said, tmp_path):
+    folder = written(tmp_path, "The same for all.", NAMES)
+    said("report", folder, "--stage", "completions", "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    harmless_page(page)
+    assert "&lt;script&gt;x.jsonl" in page
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_response_in_csv_is_one_cell_of_its_row(name, looked, tmp_path):
+    before = csv.field_size_limit(10_000_000)
+    try:
+        out = looked(written(tmp_path, NASTY[name]), *EXPORTS[0])
+        assert len(list(csv.reader(io.StringIO(out)))) == 9
+        harmless_csv(out)
+    finally:
+        csv.field_size_limit(before)

@@ -127,3 +127,34 @@ def test_the_pages_counts_are_those_of_sql(incident, said, pieces):
             if text == each["rule"] and pieces[i + 2] in {"failed", "warned"}
         ]
         assert shown == [f"{each['n']:,}"], each
+
+
+def test_autopsy_names_the_stub_without_a_tokenizer(incident, said):
+    code, out = said("autopsy", incident, "--rows", 1)
+    lines = [line.strip() for line in out.splitlines() if line]
+    ids = ", ".join(map(str, STUB))
+    assert code == 0
+    assert lines[1] == "87.0 % of the rows share one response of 6 supervised tokens"
+    assert lines[2].startswith(f"ids {ids} ")
+    assert any(f"⟦{ids}⟧" in line for line in lines)
+    assert f"empty-thinking (error): {STUBS} rows (87.0 %)" in lines
+
+
+def test_the_pages_head_is_that_of_sql(incident, said, pieces):
+    """The figures at the head: rows, shards, sources, rows with thinking, failed rows."""
+    (found,) = sql(
+        said,
+        incident,
+        "SELECT count(*) AS rows, count(DISTINCT shard) AS shards, count(DISTINCT source) AS sources FROM samples",
+    )
+    (failed,) = sql(
+        said,
+        incident,
+        "SELECT count(DISTINCT (shard, row)) AS n FROM failures WHERE row IS NOT NULL AND level = 'error'",
+    )
+    head = pieces[pieces.index("rows") :]
+    for name, value in {**found, "failed": failed["n"]}.items():
+        assert head[head.index(name) + 1] == f"{value:,}", name
+    assert (found["rows"], found["shards"], failed["n"]) == (ROWS, 1, STUBS)
+    (thinks,) = sql(said, incident, "SELECT count(*) AS n FROM facts WHERE thinking_tokens > 0")
+    assert head[head.index("with thinking") + 1] == f"{thinks['n']} ({thinks['n'] / ROWS:.1%})".replace("%", " %")
