@@ -104,5 +104,5 @@ def unformula(text: str) -> str:
     >>> unformula("=1+1"), unformula("a\nb"), unformula("fine")
     ("'=1+1", 'a\\x0ab', 'fine')
     """
-    text = flat(text)
+    text = inert(text)
     return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text

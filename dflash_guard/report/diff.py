@@ -1,11 +1,11 @@
 """Two sides of a comparison as text, JSON or Markdown."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from dflash_guard.report._cells import cut, inert, percent
 from dflash_guard.report._table import aligned
+from dflash_guard.report.json import dumps
 from dflash_guard.report.markdown import escaped
 
 __all__ = ["DiffFormat", "pieces"]
@@ -24,8 +24,8 @@ def pieces(rows: Sequence[Row], first: str, second: str, format: DiffFormat) -> 
         format: How to write it.
     """
     if format == "json":
-        changes = [{"name": name, "first": a, "second": b, "change": _change(a, b)} for name, a, b in rows]
-        yield json.dumps({"schema": "dflash-guard/diff/1", "first": first, "second": second, "changes": changes}) + "\n"
+        changes = [{"name": cut(name, 1000), "first": a, "second": b, "change": _change(a, b)} for name, a, b in rows]
+        yield dumps({"schema": "dflash-guard/diff/1", "first": first, "second": second, "changes": changes}) + "\n"
         return
     if not rows:
         yield "Nothing differs.\n"

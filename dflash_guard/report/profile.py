@@ -61,10 +61,10 @@ def as_object(profile: Profile, style: Style) -> dict[str, Any]:
         "system_rows": whole.system_rows,
         "thinking_rows": whole.thinking_rows,
         "facts": _facts(whole),
-        "sources": [{"source": each.name, **_group(each)} for each in profile.sources],
+        "sources": [{"source": cut(each.name, 1000), **_group(each)} for each in profile.sources],
         "by_shard": [{"shard": each.name, **_group(each)} for each in profile.by_shard],
         "roles": [{"roles": roles, "rows": rows} for roles, rows in profile.roles],
-        "finish_reasons": [{"finish_reason": reason, "rows": rows} for reason, rows in profile.finish_reasons],
+        "finish_reasons": [{"finish_reason": cut(str(reason), 1000), "rows": rows} for reason, rows in profile.finish_reasons],
         "top_responses": [_response(each, style) for each in profile.top_responses],
         "histograms": {
             fact: [{"from": each.start, "to": each.end, "rows": each.rows} for each in bins]
