@@ -64,7 +64,9 @@ def as_object(profile: Profile, style: Style) -> dict[str, Any]:
         "sources": [{"source": cut(each.name, 1000), **_group(each)} for each in profile.sources],
         "by_shard": [{"shard": each.name, **_group(each)} for each in profile.by_shard],
         "roles": [{"roles": roles, "rows": rows} for roles, rows in profile.roles],
-        "finish_reasons": [{"finish_reason": cut(str(reason), 1000), "rows": rows} for reason, rows in profile.finish_reasons],
+        "finish_reasons": [
+            {"finish_reason": cut(str(why), 1000), "rows": rows} for why, rows in profile.finish_reasons
+        ],
         "top_responses": [_response(each, style) for each in profile.top_responses],
         "histograms": {
             fact: [{"from": each.start, "to": each.end, "rows": each.rows} for each in bins]
@@ -117,7 +119,7 @@ def _csv(profile: Profile) -> Iterator[str]:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(("level", "name", "rows", "share", "fact", "count", "nulls", *QUANTILES, "sum"))
     for level, group in profile.groups():
-        head = (level, unformula(group.name), group.rows, group.share)
+        head = (level, unformula(cut(group.name, 1000)), group.rows, group.share)
         for fact, figures in group.facts.items():
             values = [_whole(getattr(figures, key)) for key in (*QUANTILES, "sum")]
             writer.writerow((*head, fact, figures.count, figures.nulls, *values))
