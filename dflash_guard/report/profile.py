@@ -20,6 +20,7 @@ ProfileFormat = Literal["table", "json", "csv", "markdown", "html"]
 FORMATS: tuple[ProfileFormat, ...] = get_args(ProfileFormat)
 PROFILE_SCHEMA = "dflash-guard/profile/1"
 TEXT = 2_000  # characters of a response
+NAME = 1_000  # characters of a source or a finish reason
 IDS = 512
 SHOWN = 20  # sources and shards in a table
 BAR = 30
@@ -61,18 +62,21 @@ def as_object(profile: Profile, style: Style) -> dict[str, Any]:
         "system_rows": whole.system_rows,
         "thinking_rows": whole.thinking_rows,
         "facts": _facts(whole),
-        "sources": [{"source": cut(each.name, 1000), **_group(each)} for each in profile.sources],
+        "sources": [{"source": cut(each.name, NAME), **_group(each)} for each in profile.sources],
         "by_shard": [{"shard": each.name, **_group(each)} for each in profile.by_shard],
         "roles": [{"roles": roles, "rows": rows} for roles, rows in profile.roles],
         "finish_reasons": [
-            {"finish_reason": cut(str(why), 1000), "rows": rows} for why, rows in profile.finish_reasons
+            {"finish_reason": cut(str(why), NAME), "rows": rows} for why, rows in profile.finish_reasons
         ],
         "top_responses": [_response(each, style) for each in profile.top_responses],
         "histograms": {
             fact: [{"from": each.start, "to": each.end, "rows": each.rows} for each in bins]
             for fact, bins in profile.histograms.items()
         },
-        "distribution": asdict(profile.distribution),
+        "distribution": {
+            **asdict(profile.distribution),
+            "source_shares": {cut(name, NAME): share for name, share in profile.distribution.source_shares.items()},
+        },
     }
 
 
@@ -119,7 +123,7 @@ def _csv(profile: Profile) -> Iterator[str]:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(("level", "name", "rows", "share", "fact", "count", "nulls", *QUANTILES, "sum"))
     for level, group in profile.groups():
-        head = (level, unformula(cut(group.name, 1000)), group.rows, group.share)
+        head = (level, unformula(cut(group.name, NAME)), group.rows, group.share)
         for fact, figures in group.facts.items():
             values = [_whole(getattr(figures, key)) for key in (*QUANTILES, "sum")]
             writer.writerow((*head, fact, figures.count, figures.nulls, *values))
