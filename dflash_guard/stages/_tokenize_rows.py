@@ -127,7 +127,6 @@ class RowTokenizer:
     ) -> None:
         text, said_id, said_source = row
         sample_id, source = said_id or "", said_source or ""
-        index: int | None = None
         try:
             conversation = read_conversation(json.loads(text), self.settings.aliases)
             thinks = bool(conversation.kwargs.get("enable_thinking", self.settings.mode != "off"))

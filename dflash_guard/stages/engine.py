@@ -1,6 +1,7 @@
 """Inference engines behind one interface: any OpenAI-compatible server over HTTP, SGLang first."""
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -337,8 +338,6 @@ def _root(url: str) -> str:
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
-    import json
-
     try:
         said = json.loads(text)
     except ValueError:

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +35,7 @@ from dflash_guard.verdict.canonical import canonical, canonical_digest
 from dflash_guard.verdict.chain import copy_verdicts
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.manifest import Manifest, Part, write_manifest
-from dflash_guard.verdict.model import Parent, Verdict
+from dflash_guard.verdict.model import Verdict
 
 __all__ = ["CanaryError", "Generated", "Progress", "generate", "preview"]
 
@@ -188,7 +187,7 @@ def generate(
         "token_ids": token_ids or exact,
         "limit": limit,
     }
-    judge = _Judge(gated.passage.contract, contract, mode, family, ignore, sets, memory_limit)
+    judge = _Judge(gated.passage.contract, mode, family, ignore, sets, memory_limit)
     settings = _sampling(judge.contract, sampling)
     return asyncio.run(
         _generate(
@@ -227,7 +226,7 @@ def preview(
         GateError: The prompts may not be read.
     """
     gated = open_gated(data, stage="prompts", **gate)
-    judge = _Judge(gated.passage.contract, None, gate.get("mode"), gate.get("family"), gate.get("ignore", ()), (), None)
+    judge = _Judge(gated.passage.contract, gate.get("mode"), gate.get("family"), gate.get("ignore", ()), (), None)
     loaded, chat = load_tokenizer(tokenizer), load_template(tokenizer, template)
     shown = []
     for row in islice(_prompt_rows(gated), rows):
@@ -340,14 +339,12 @@ class _Judge:
     def __init__(
         self,
         gate: Contract,
-        name: str | None,
         mode: str | None,
         family: str | None,
         ignore: Sequence[str],
         sets: Sequence[str],
         memory_limit: str | None,
     ) -> None:
-        del name  # of the prompts' gate: completions have a contract of their own
         draft = draft_contract(
             None,
             None,
@@ -666,13 +663,7 @@ class _Run:
         if not ledger.shards:
             raise NothingToJudgeError(f"no completion passed of {self.input:,} prompts.", hint=f"see {failures}.")
         passage = self.gated.passage
-        parent = Parent(
-            data=tuple(os.path.abspath(each) for each in passage.data),  # noqa: PTH100 - a glob is no path
-            folder=str(passage.folder.path),
-            stage=passage.record.stage,
-            verdict=passage.record.digest,
-            shards=tuple(each.sha256 for each in passage.record.shards),
-        )
+        parent = passage.as_parent
         copy_verdicts(ledger.folder, [parent], beside=passage.folder)
         beyond = self.gated.rows - self.input
         write_manifest(

@@ -1,6 +1,5 @@
 """`tokenize`: completions behind their gate to token rows with a loss mask, judged on the way out."""
 
-import hashlib
 import json
 import multiprocessing
 import os
@@ -25,6 +24,7 @@ from dflash_guard.contract.model import Family
 from dflash_guard.errors import JudgeError, NothingToJudgeError, UsageError
 from dflash_guard.facts.columns import Columns
 from dflash_guard.facts.sql import sql
+from dflash_guard.shards.digest import sha256_of
 from dflash_guard.shards.row_groups import RowGroupWriter
 from dflash_guard.shards.writer import publish, temporary_name, whole_path, write_whole
 from dflash_guard.stages._tokenize_rows import ASIDE, ROWS, Chunk, Row, RowSettings, RowTokenizer, start_worker, work
@@ -35,7 +35,7 @@ from dflash_guard.verdict.canonical import canonical, canonical_digest
 from dflash_guard.verdict.chain import copy_verdicts
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.manifest import Manifest, Part, read_manifest, tool_version, write_manifest
-from dflash_guard.verdict.model import Parent, Verdict
+from dflash_guard.verdict.model import Verdict
 from dflash_guard.verdict.record import is_as_written
 
 __all__ = ["Tokenized", "tokenize"]
@@ -360,7 +360,7 @@ class _Run:
         evidence = {}
         if (prompts := self._write_prompts()) is not None:
             evidence["prompts"] = prompts
-        parent = self._parent()
+        parent = self.gated.passage.as_parent
         copy_verdicts(self.folder, [parent], beside=self.gated.passage.folder)
         write_manifest(
             self.folder,
@@ -379,16 +379,6 @@ class _Run:
             ),
         )
         shutil.rmtree(self.parts, ignore_errors=True)
-
-    def _parent(self) -> Parent:
-        passage = self.gated.passage
-        return Parent(
-            data=tuple(os.path.abspath(each) for each in passage.data),  # noqa: PTH100 - a glob is no path
-            folder=str(passage.folder.path),
-            stage=passage.record.stage,
-            verdict=passage.record.digest,
-            shards=tuple(each.sha256 for each in passage.record.shards),
-        )
 
     def _lost_ids(self) -> dict[str, int]:
         """Ids of which no row was made, by reason; the rows that were set aside are gathered in one file."""
@@ -411,7 +401,7 @@ class _Run:
             connection.read_parquet([str(passage.folder.path / each.path) for each in files]).create_view("facts")
             connection.read_parquet([str(self.out / part.name) for part in self.made]).create_view("made")
             connection.sql(sql("prompts.sql", "dflash_guard.stages")).write_parquet(str(temporary), compression="zstd")
-        return {"path": path.name, "sha256": _hashed(path), "duckdb": tool_version("duckdb")}
+        return {"path": path.name, "sha256": sha256_of(path), "duckdb": tool_version("duckdb")}
 
 
 class _PartWriter:
@@ -460,10 +450,5 @@ class _PartWriter:
         self._writer = None
         path = self._folder / self._name()
         publish(self._temporary, path)
-        self._parts.append({"name": path.name, "rows": self._rows, "sha256": _hashed(path)})
+        self._parts.append({"name": path.name, "rows": self._rows, "sha256": sha256_of(path)})
         self._rows = 0
-
-
-def _hashed(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 
 from dflash_guard.contract.family import load_family
 from dflash_guard.contract.load import Draft
-from dflash_guard.contract.model import Stage
 from dflash_guard.shards.model import Listing
 from dflash_guard.verdict.chain import is_as_it_was
 from dflash_guard.verdict.folder import GuardFolder
-from dflash_guard.verdict.manifest import Manifest, read_manifest, tool_version
+from dflash_guard.verdict.manifest import Manifest, tool_version
 from dflash_guard.verdict.record import Record, record_of
 from dflash_guard.verdict.signature import Signer
 
 if TYPE_CHECKING:
     from dflash_guard.verdict.model import Verdict
 
-__all__ = ["Asked", "manifest_of", "recall_verdict"]
+__all__ = ["Asked", "recall_verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +47,6 @@ class Asked:
     fail_on: str = "error"
     redact: bool = False
     signer: Signer | None = None
-
-
-def manifest_of(folder: GuardFolder, stage: Stage) -> Manifest | None:
-    """A data set's manifest, where it speaks of this stage.
-
-    Raises:
-        UsageError: It can't be read.
-    """
-    manifest = read_manifest(folder)
-    return manifest if manifest is not None and manifest.stage == stage else None
 
 
 def recall_verdict(asked: Asked, started: datetime) -> "Verdict | None":

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from dflash_guard.contract.gx_process import gx_process
 from dflash_guard.contract.model import Stage
 from dflash_guard.shards.location import find_shards
-from dflash_guard.verbs.asked import Asked, manifest_of, recall_verdict
+from dflash_guard.verbs.asked import Asked, recall_verdict
 from dflash_guard.verbs.drafting import draft_contract
 from dflash_guard.verdict.folder import GuardFolder
+from dflash_guard.verdict.manifest import manifest_of
 from dflash_guard.verdict.signature import Signer
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
+from dflash_guard.contract.catalog import STAGES
 from dflash_guard.contract.family import load_family
 from dflash_guard.contract.model import Contract, Stage
 from dflash_guard.contract.terms import why_looser
@@ -14,15 +14,14 @@ from dflash_guard.errors import GateError, UsageError
 from dflash_guard.shards.location import find_shards
 from dflash_guard.shards.model import Listing
 from dflash_guard.verbs.drafting import draft_contract
-from dflash_guard.verdict.chain import Link, verify_chain
+from dflash_guard.verdict.chain import Link, parent_of, verify_chain
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.identity import verify_shards
-from dflash_guard.verdict.manifest import Manifest, read_manifest
+from dflash_guard.verdict.manifest import Manifest, manifest_of
+from dflash_guard.verdict.model import Parent
 from dflash_guard.verdict.record import Evidence, Record, is_as_written, read_record
 
 __all__ = ["Passage", "gate"]
-
-STAGES: Final[tuple[Stage, ...]] = ("prompts", "completions", "tokenized", "hidden_states")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,11 @@ class Passage:
     folder: GuardFolder
     listing: Listing
     chain: tuple[Link, ...]
+
+    @property
+    def as_parent(self) -> Parent:
+        """What is recorded of it by what is made from it."""
+        return parent_of(self.data, self.folder, self.record, [each.sha256 for each in self.record.shards])
 
     @property
     def reaches_prompts(self) -> bool:
@@ -112,12 +116,13 @@ def gate(
         raise GateError(f"{path} is a verdict of stage {record.stage}, not {named}.", hint=again)
     _verify_result(record, given, words)
     verify_shards(record, listing.shards, rehash=rehash, hint=again)
-    asked = _contract_now(folder, record, contract, mode, family, sets, ignore)
+    manifest = _manifest(folder, record.stage)
+    asked = _contract_now(manifest, record, contract, mode, family, sets, ignore)
     if (why := why_looser(record.terms, record.settings, asked)) is not None:
         raise GateError(f"the verdict does not answer for the contract now in force: {why}.", hint=again)
     if not is_as_written(folder, record.evidence["failures"]):
         raise GateError("the list of failing rows that the verdict names is missing or was changed.", hint=again)
-    _verify_manifest(folder, record, again)
+    _verify_manifest(folder, manifest, record, again)
     chain = verify_chain(folder, record.upstream, ignore=ignore, rehash=rehash)
     passage = Passage(tuple(map(str, given)), record, asked, folder, listing, chain)
     _verify_reach(passage, upstream, again)
@@ -161,7 +166,7 @@ def _verify_result(record: Record, data: Sequence[str | Path], words: str) -> No
 
 
 def _contract_now(
-    folder: GuardFolder,
+    manifest: Manifest | None,
     record: Record,
     contract: str | None,
     mode: str | None,
@@ -170,22 +175,18 @@ def _contract_now(
     ignore: Sequence[str],
 ) -> Contract:
     stage = next(each for each in STAGES if each == record.stage)
-    draft = draft_contract(
-        _manifest(folder, stage), contract, stage=stage, mode=mode, family=family, sets=sets, ignore=ignore
-    )
+    draft = draft_contract(manifest, contract, stage=stage, mode=mode, family=family, sets=sets, ignore=ignore)
     return draft.resolve(load_family(record.family) if draft.family is None else None)
 
 
 def _manifest(folder: GuardFolder, stage: str) -> Manifest | None:
     try:
-        manifest = read_manifest(folder)
+        return manifest_of(folder, stage)
     except UsageError as error:
         raise GateError(error.what, hint=error.hint) from error
-    return manifest if manifest is not None and manifest.stage == stage else None
 
 
-def _verify_manifest(folder: GuardFolder, record: Record, hint: str) -> None:
-    manifest = _manifest(folder, record.stage)
+def _verify_manifest(folder: GuardFolder, manifest: Manifest | None, record: Record, hint: str) -> None:
     digest = manifest.digest if manifest is not None else ""
     if digest != record.manifest:
         what = "was not there" if not record.manifest else "is not the one that was there"

@@ -16,7 +16,6 @@ from dflash_guard.errors import GateError, ShardChangedError
 from dflash_guard.shards.model import Batch, Shard
 from dflash_guard.shards.reader import ShardReader
 from dflash_guard.verbs.gate import Passage, gate
-from dflash_guard.verdict.identity import verify_shards
 from dflash_guard.verdict.record import is_as_written
 
 __all__ = ["GatedBatch", "GatedData", "open_gated"]
@@ -56,6 +55,7 @@ class GatedData:
 
     def __init__(self, passage: Passage) -> None:
         self.passage = passage
+        self._judged = {each.name: each for each in passage.record.shards}
         self._failed = _failed_rows(passage)
 
     def __enter__(self) -> Self:
@@ -72,8 +72,7 @@ class GatedData:
     @property
     def shard_rows(self) -> list[int]:
         """How many rows of each shard passed."""
-        judged = {each.name: each.rows for each in self.passage.record.shards}
-        return [judged[shard.name] - len(self._failed.get(shard.name, ())) for shard in self.shards]
+        return [self._judged[shard.name].rows - len(self._failed.get(shard.name, ())) for shard in self.shards]
 
     @property
     def rows(self) -> int:
@@ -106,8 +105,7 @@ class GatedData:
             ShardAccessError: It can't be read.
         """
         shard = self.shards[index]
-        record = self.passage.record
-        judged = next(each for each in record.shards if each.name == shard.name)
+        judged = self._judged[shard.name]
         failed = np.array(sorted(self._failed.get(shard.name, ())), np.int64)
         hint = "judge the data again: dflash-guard check."
         try:
@@ -128,19 +126,10 @@ class GatedData:
         Raises:
             GateError: The facts are gone, or not those of the verdict.
         """
-        passage = self.passage
-        judged = next(each for each in passage.record.shards if each.name == self.shards[index].name)
-        if judged.facts is None or not is_as_written(passage.folder, judged.facts):
+        judged, folder = self._judged[self.shards[index].name], self.passage.folder
+        if judged.facts is None or not is_as_written(folder, judged.facts):
             raise GateError(f"the facts of {judged.name} are gone or were changed.", hint="judge the data again.")
-        return pq.read_table(passage.folder.path / judged.facts.path, columns=["id", "source"])
-
-    def verify(self) -> None:
-        """Hold the shards against the verdict once more.
-
-        Raises:
-            GateError: One of them is not what was judged.
-        """
-        verify_shards(self.passage.record, self.shards, hint="judge the data again: dflash-guard check.")
+        return pq.read_table(folder.path / judged.facts.path, columns=["id", "source"])
 
 
 def open_gated(data: str | Path | Sequence[str | Path], **options: Any) -> GatedData:

@@ -1,7 +1,5 @@
 """`split`: the rows that pass, and those that do not, as data sets of their own."""
 
-import hashlib
-import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +18,7 @@ from dflash_guard.contract.model import Stage
 from dflash_guard.errors import GateError, JudgeError, UsageError
 from dflash_guard.facts.sql import sql
 from dflash_guard.facts.stage import detect_stage
+from dflash_guard.shards.digest import sha256_of
 from dflash_guard.shards.division import Mask, divide
 from dflash_guard.shards.location import find_shards, is_side_file
 from dflash_guard.shards.model import Seal
@@ -27,9 +26,9 @@ from dflash_guard.shards.writer import sync_tree
 from dflash_guard.verbs.check import check
 from dflash_guard.verbs.outputs import refuse_nested
 from dflash_guard.verbs.worklist import write_worklist
-from dflash_guard.verdict.chain import copy_verdicts
+from dflash_guard.verdict.chain import copy_verdicts, parent_of
 from dflash_guard.verdict.folder import GuardFolder
-from dflash_guard.verdict.manifest import Manifest, Part, read_manifest, write_manifest
+from dflash_guard.verdict.manifest import Manifest, Part, manifest_of, read_manifest, write_manifest
 from dflash_guard.verdict.model import Parent, Verdict
 from dflash_guard.verdict.record import read_record
 
@@ -205,9 +204,7 @@ class _Work:
         record = read_record(folder.verdict(self.verdict.contract.stage))
         if record is None:
             raise GateError("the verdict is gone.", hint="judge the data again: dflash-guard check.")
-        where = tuple(os.path.abspath(each) for each in self.data)  # noqa: PTH100 - a glob is no path
-        shards = tuple(seal.sha256 for seal in self.verdict.seals)
-        self.source = Parent(where, str(folder.path), record.stage, record.digest, shards)
+        self.source = parent_of(self.data, folder, record, [seal.sha256 for seal in self.verdict.seals])
         self.names = _output_names([seal.shard.name for seal in self.verdict.seals])
         self._read_failures()
 
@@ -232,7 +229,7 @@ class _Work:
         """Write all shards' rows, and count them."""
         for seal, facts in zip(self.verdict.seals, self.verdict.facts, strict=True):
             name = self.names[seal.shard.name]
-            if _hashed(Path(seal.shard.location)) != seal.sha256:
+            if sha256_of(Path(seal.shard.location)) != seal.sha256:
                 raise GateError(f"{seal.shard.name} was changed since it was judged.", hint="run split again.")
             if seal.shard.name in self.broken:
                 # Its bytes are evidence: they are kept as they are, on the failing side.
@@ -260,14 +257,13 @@ class _Work:
 
     def finish(self, staged: Mapping[str, Path]) -> None:
         """Write each side's manifest, once its rows were counted in what was written."""
-        said = read_manifest(GuardFolder(Path(self.verdict.folder)))
-        base = said if said is not None and said.stage == self.verdict.contract.stage else None
+        base = manifest_of(GuardFolder(Path(self.verdict.folder)), self.verdict.contract.stage)
         missing = {"passed": self._only("failed"), "failed": self._only("passed")}
         for name, path in staged.items():
             listing = [each for each in sorted(path.rglob("*")) if each.is_file()]
             rows = self._rows_of(listing, path, name)
             parts = tuple(
-                Part(each.relative_to(path).as_posix(), count, _hashed(each))
+                Part(each.relative_to(path).as_posix(), count, sha256_of(each))
                 for each, count in zip(listing, rows, strict=True)
             )
             self._sides[name] = (sum(rows), len(parts))
@@ -374,8 +370,3 @@ def _output_names(names: Sequence[str]) -> dict[str, str]:
     if apart and not hidden and not any(is_side_file(Path(name)) for name in own.values()):
         return own
     return {name: f"shard-{index:05d}-{Path(name).name.lstrip('._')}" for index, name in enumerate(own)}
-
-
-def _hashed(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from dflash_guard.contract.load import load_contract
 from dflash_guard.contract.model import Contract, Declaration
@@ -10,7 +9,7 @@ from dflash_guard.errors import DataNotFoundError, GateError, NothingToJudgeErro
 from dflash_guard.facts.scan import Scan
 from dflash_guard.shards.location import find_shards
 from dflash_guard.verbs.opening import scan_data
-from dflash_guard.verdict.chain import find_parent, upstream_record
+from dflash_guard.verdict.chain import find_parent, parent_of, upstream_record
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.manifest import Manifest, read_manifest
 from dflash_guard.verdict.model import Parent
@@ -94,7 +93,7 @@ def _compared(
         parent, record = find_parent(data, contract.stage, digests)
         passed = record.passed_rows if record is not None else None
     except GateError:  # its verdict is damaged: for a check that is no verdict, and a gate will say so
-        parent, passed = Parent((str(Path(data[0]).absolute()),), str(folder.path), "", "", tuple(digests)), None
+        parent, passed = parent_of(data, folder, None, digests), None
     parents = (parent,) if parent.verdict or recorded is None else tuple(recorded)
     generator = said.generator if (said := read_manifest(GuardFolder.find(data))) is not None else None
     return Upstream(parents, scan, "", passed, dict(generator) if generator else None)

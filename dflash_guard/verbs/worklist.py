@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from dflash_guard.errors import UsageError
 from dflash_guard.facts.rows import json_rows
-from dflash_guard.shards.location import find_shards
 from dflash_guard.shards.model import Shard
 from dflash_guard.verbs.opening import Reading, open_data
 from dflash_guard.verdict.model import Verdict
@@ -71,10 +70,11 @@ def _upstream_places(
         found = opened.connection.execute(
             "SELECT shard, min(row) FROM raw_facts SEMI JOIN wanted USING (id) GROUP BY shard, id"
         ).fetchall()
+        shards = list(opened.listing.shards)
     places: dict[int, set[int]] = {}
     for shard, row in found:
         places.setdefault(shard, set()).add(row)
-    return list(find_shards(data).shards), places, len(ids)
+    return shards, places, len(ids)
 
 
 def _ids(verdict: Verdict, failing: Mapping[str, set[int]]) -> set[str]:

@@ -16,7 +16,7 @@ from dflash_guard.verdict.identity import verify_shards
 from dflash_guard.verdict.model import Parent
 from dflash_guard.verdict.record import Record, read_record
 
-__all__ = ["Link", "copy_verdicts", "find_parent", "is_as_it_was", "upstream_record", "verify_chain"]
+__all__ = ["Link", "copy_verdicts", "find_parent", "is_as_it_was", "parent_of", "upstream_record", "verify_chain"]
 
 
 _BEFORE: Final[Mapping[str, tuple[str, ...]]] = {
@@ -70,9 +70,21 @@ def find_parent(data: Sequence[str | Path], stage: str, shards: Sequence[str]) -
     record = upstream_record(folder, stage)
     if record is not None and sorted(each.sha256 for each in record.shards) != sorted(shards):
         record = None
+    return parent_of(data, folder, record, shards), record
+
+
+def parent_of(data: Sequence[str | Path], folder: GuardFolder, record: Record | None, shards: Sequence[str]) -> Parent:
+    """What is recorded of a data set that another is made from, or compared with.
+
+    Args:
+        data: As given.
+        folder: Its guard folder.
+        record: Its verdict, None without one.
+        shards: The sha256 of its shards, in order.
+    """
     where = tuple(os.path.abspath(each) for each in data)  # noqa: PTH100 - a glob is no path
     verdict = ("", "") if record is None else (record.stage, record.digest)
-    return Parent(where, str(folder.path), *verdict, tuple(shards)), record
+    return Parent(where, str(folder.path), *verdict, tuple(shards))
 
 
 def copy_verdicts(folder: GuardFolder, parents: Sequence[Parent], *, beside: GuardFolder | None = None) -> None:

@@ -17,7 +17,7 @@ from dflash_guard.verdict.model import Parent
 if TYPE_CHECKING:
     from dflash_guard.shards.model import Seal
 
-__all__ = ["MANIFEST_SCHEMA", "Manifest", "Part", "read_manifest", "tool_version", "write_manifest"]
+__all__ = ["MANIFEST_SCHEMA", "Manifest", "Part", "manifest_of", "read_manifest", "tool_version", "write_manifest"]
 
 MANIFEST_SCHEMA: Final = "dflash-guard/manifest/1"
 
@@ -103,6 +103,12 @@ def read_manifest(folder: GuardFolder) -> Manifest | None:
             f"{folder.manifest} is damaged, or no manifest of this version.",
             hint="let the stage write the data set again; without a manifest, name what it says by options.",
         ) from error
+
+
+def manifest_of(folder: GuardFolder, stage: str) -> Manifest | None:
+    """A guard folder's manifest, where it speaks of this stage; its errors are those of `read_manifest`."""
+    manifest = read_manifest(folder)
+    return manifest if manifest is not None and manifest.stage == stage else None
 
 
 def _parse(said: Mapping[str, Any], digest: str) -> Manifest:

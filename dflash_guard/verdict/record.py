@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dflash_guard.contract.model import RuleSetting
 from dflash_guard.errors import GateError
+from dflash_guard.shards.digest import sha256_of
 from dflash_guard.verdict.canonical import canonical, canonical_digest
 from dflash_guard.verdict.folder import GuardFolder
 from dflash_guard.verdict.model import Counts, Parent, RuleResult
@@ -300,7 +301,6 @@ def record_of(folder: GuardFolder, stage: str, shards: Sequence["Shard"]) -> Rec
 def is_as_written(folder: GuardFolder, evidence: Evidence) -> bool:
     """Whether a file of the guard folder has the bytes that a verdict binds."""
     try:
-        with (folder.path / evidence.path).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == evidence.sha256
+        return sha256_of(folder.path / evidence.path) == evidence.sha256
     except OSError:
         return False

@@ -1,12 +1,12 @@
 """The verdict as a file: an in-toto Statement v1, canonical JSON, written whole."""
 
-import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from dflash_guard.contract.terms import terms_of
+from dflash_guard.shards.digest import sha256_of
 from dflash_guard.shards.writer import write_whole
 from dflash_guard.verdict.canonical import canonical, canonical_digest
 from dflash_guard.verdict.folder import GuardFolder
@@ -116,9 +116,7 @@ def _columns(verdict: Verdict) -> list[list[str]]:
 
 def _evidence(verdict: Verdict, path: Path) -> dict[str, Any]:
     """A file of the guard folder, and its digest."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"path": path.relative_to(verdict.folder).as_posix(), "sha256": digest}
+    return {"path": path.relative_to(verdict.folder).as_posix(), "sha256": sha256_of(path)}
 
 
 def _time(moment: datetime) -> str:

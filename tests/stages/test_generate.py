@@ -11,8 +11,8 @@ import threading
 from collections import Counter
 from types import SimpleNamespace
 
-import chat_samples
 import pytest
+from commands import DISTRIBUTION, IGNORED
 from scripted_engine import MODEL, ScriptedEngine, body, cut_off, fails_first, hangs, says, wait_until
 
 import dflash_guard as dg
@@ -21,26 +21,12 @@ from dflash_guard.errors import GateError, JudgeError, UsageError
 from dflash_guard.stages import engine as engine_module
 from dflash_guard.stages.generate import CanaryError, generate
 
-DISTRIBUTION = (
-    "response-collapse,loss-collapse,low-median-loss,low-loss-fraction,thinking-share,mixed-thinking,truncated-share,"
-    "duplicate-share,source-drift"
-)
-IGNORED = tuple(DISTRIBUTION.split(","))
 
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    return chat_samples.make_tokenizer(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture
-def here(tmp_path, tiny, monkeypatch):
-    (tmp_path / "contracts/families").mkdir(parents=True)
-    shutil.copy(tiny / "tiny.yaml", tmp_path / "contracts/families/tiny.yaml")
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """Waits are short."""
     monkeypatch.setattr(engine_module, "_PATIENCE", (0.01, 0.05))
     monkeypatch.setattr(engine_module, "_DOWN_S", 0.1)
-    return tmp_path
 
 
 def prompts(folder, count=20, rows=None):

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 
-import chat_samples
 import pytest
 from scripted_engine import MODEL, ScriptedEngine, body, says
 
@@ -87,11 +86,6 @@ def test_an_environment_without_an_installer(tmp_path):
     environment = {**os.environ, "PATH": str(tmp_path / "bare/bin")}
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout.strip() == "missing run: python -m ensurepip"
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    return chat_samples.make_tokenizer(tmp_path_factory.mktemp("tiny"))
 
 
 ENGINES = {

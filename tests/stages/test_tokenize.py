@@ -1,7 +1,6 @@
 """`tokenize` from outside: completions behind their gate to rows that the tokenized contract lets through."""
 
 import json
-import os
 import re
 import shutil
 import signal
@@ -9,12 +8,12 @@ import subprocess
 import sys
 import time
 
-import chat_samples
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import tokenizers
 from chat_samples import QWEN3, SHARED, TEMPLATES
+from commands import DISTRIBUTION, IGNORED, command
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -29,38 +28,7 @@ from dflash_guard.errors import GateError, NothingToJudgeError, UsageError
 from dflash_guard.stages.tokenize import tokenize
 from dflash_guard.verbs.split import split
 
-DISTRIBUTION = (
-    "response-collapse,loss-collapse,low-median-loss,low-loss-fraction,thinking-share,mixed-thinking,truncated-share,"
-    "duplicate-share,source-drift"
-)
-IGNORED = tuple(DISTRIBUTION.split(","))
 needs_qwen = pytest.mark.skipif(not QWEN3.exists(), reason="the real tokenizer is not here")
-
-
-def command(*args, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "dflash_guard", *map(str, args)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-        env={**os.environ, "NO_COLOR": "1", "GITHUB_ACTIONS": ""},
-        **options,
-    )
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    return chat_samples.make_tokenizer(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture
-def here(tmp_path, tiny, monkeypatch):
-    """A working folder that knows the family of the tests' tokenizer."""
-    (tmp_path / "contracts/families").mkdir(parents=True)
-    shutil.copy(tiny / "tiny.yaml", tmp_path / "contracts/families/tiny.yaml")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def thought(i):

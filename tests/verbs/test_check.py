@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from commands import DISTRIBUTION, command
 
 import dflash_guard as dg
 from dflash_guard.errors import DataNotFoundError, NothingToJudgeError, UsageError
@@ -19,10 +19,6 @@ from dflash_guard.errors import DataNotFoundError, NothingToJudgeError, UsageErr
 BEGIN, USER, ASSISTANT, NEWLINE, END = 151644, 872, 77091, 198, 151645
 THINK, BLANK, THOUGHT = 151667, 271, 151668
 STUB = [THINK, BLANK, THOUGHT, BLANK, 3925, 13]  # an empty think block and `OK.`
-DISTRIBUTION = (
-    "response-collapse,loss-collapse,low-median-loss,low-loss-fraction,thinking-share,mixed-thinking,truncated-share,"
-    "duplicate-share,source-drift"
-)
 
 
 def prompt(i):
@@ -60,18 +56,6 @@ def said(row, *, text="A long enough answer to the question."):
 def lines(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
-
-
-def command(*args, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "dflash_guard", *map(str, args)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, "NO_COLOR": "1", "GITHUB_ACTIONS": ""},
-        **options,
-    )
 
 
 def failing(verdict, rule):

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from commands import DISTRIBUTION, IGNORED, command
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,24 +22,7 @@ from dflash_guard.errors import GateError, UsageError
 from dflash_guard.verdict.canonical import canonical, canonical_digest
 from dflash_guard.verdict.folder import GuardFolder
 
-DISTRIBUTION = (
-    "response-collapse,loss-collapse,low-median-loss,low-loss-fraction,thinking-share,mixed-thinking,truncated-share,"
-    "duplicate-share,source-drift"
-)
-IGNORED = tuple(DISTRIBUTION.split(","))  # judged elsewhere; without them a check is quick
 ROWS = 12
-
-
-def command(*args, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "dflash_guard", *map(str, args)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, "NO_COLOR": "1", "GITHUB_ACTIONS": "", **options.pop("env", {})},
-        **options,
-    )
 
 
 def judge(data, stage, **options):

@@ -1,15 +1,13 @@
 """`lineage` from outside: what a data set was made from, in every format, and as events to a real receiver."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import threading
 from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from commands import IGNORED, command
 from openlineage.client.event_v2 import RunEvent
 from openlineage.client.serde import Serde
 
@@ -19,22 +17,7 @@ from dflash_guard.verbs.split import split
 from dflash_guard.verdict.lineage import trace
 from dflash_guard.verdict.openlineage import events
 
-IGNORED = (
-    "response-collapse", "loss-collapse", "low-median-loss", "low-loss-fraction", "thinking-share", "mixed-thinking",
-    "truncated-share", "duplicate-share", "source-drift",
-)  # fmt: skip
 EVIL = 'a"]:::x --> <script>alert(1)</script> ::error::\x1b[31m'
-
-
-def command(*args):
-    return subprocess.run(
-        [sys.executable, "-m", "dflash_guard", *map(str, args)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, "NO_COLOR": "1", "GITHUB_ACTIONS": ""},
-    )
 
 
 @pytest.fixture(scope="module")

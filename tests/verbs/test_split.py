@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from commands import DISTRIBUTION, IGNORED, command
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,23 +22,6 @@ import dflash_guard as dg
 import samples
 from dflash_guard.errors import GateError, UsageError
 from dflash_guard.verbs.split import split
-
-DISTRIBUTION = (
-    "response-collapse,loss-collapse,low-median-loss,low-loss-fraction,thinking-share,mixed-thinking,truncated-share,"
-    "duplicate-share,source-drift"
-)
-IGNORED = tuple(DISTRIBUTION.split(","))
-
-
-def command(*args):
-    return subprocess.run(
-        [sys.executable, "-m", "dflash_guard", *map(str, args)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, "NO_COLOR": "1", "GITHUB_ACTIONS": ""},
-    )
 
 
 def divide(data, folder, **options):
